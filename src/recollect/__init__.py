@@ -1,0 +1,1 @@
+"""Recollect: one memory server for AI applications."""

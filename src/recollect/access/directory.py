@@ -1,0 +1,57 @@
+"""Where users are kept: in our own auth.users, or by Supabase's auth service."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+import httpx
+
+from recollect.access.models import NewUser
+from recollect.errors import Conflict, Misconfigured, Unavailable
+from recollect.settings import Settings
+
+
+class Directory(Protocol):
+    async def add(self, wanted: NewUser) -> UUID | None:
+        """Make a user and return its id, or None if auth.users is ours to write."""
+
+
+class OwnDirectory:
+    async def add(self, wanted: NewUser) -> UUID | None:  # noqa: ARG002 - the protocol's signature
+        return None
+
+
+class SupabaseDirectory:
+    """Makes users through Supabase's admin API, since auth.users is not ours there."""
+
+    def __init__(self, base_url: str, service_key: str, http: httpx.AsyncClient) -> None:
+        self._users = f"{base_url.rstrip('/')}/auth/v1/admin/users"
+        self._headers = {"apikey": service_key, "Authorization": f"Bearer {service_key}"}
+        self._http = http
+
+    async def add(self, wanted: NewUser) -> UUID | None:
+        body = {"email": wanted.email, "email_confirm": True}
+        if wanted.password:
+            body["password"] = wanted.password
+        try:
+            answer = await self._http.post(self._users, json=body, headers=self._headers)
+        except httpx.HTTPError as error:
+            raise Unavailable("Supabase did not answer; try again.") from error
+        if answer.status_code in {409, 422}:
+            raise Conflict("There is a user with that e-mail address already.")
+        if answer.status_code in {401, 403}:
+            raise Misconfigured("Supabase refused SUPABASE_SERVICE_ROLE_KEY; check it.")
+        if answer.is_error:
+            raise Unavailable(f"Supabase answered {answer.status_code}; try again.")
+        try:
+            return UUID(answer.json()["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unavailable("Supabase's answer could not be read; try again.") from error
+
+
+def directory_for(settings: Settings, http: httpx.AsyncClient) -> Directory:
+    if settings.supabase_url and settings.service_key:
+        key = settings.service_key.get_secret_value()
+        return SupabaseDirectory(str(settings.supabase_url), key, http)
+    return OwnDirectory()

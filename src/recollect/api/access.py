@@ -1,0 +1,186 @@
+"""Signing in and out, sessions and API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from recollect.access.models import (
+    ApiKey,
+    IssuedKey,
+    LinkSignIn,
+    Me,
+    NewKey,
+    NewSession,
+    PasswordChange,
+    PasswordSignIn,
+    Session,
+)
+from recollect.api.callers import COOKIE, SECURE_COOKIE, Recollect, session_token, transaction
+from recollect.api.idempotency import IdempotentRoute, documented
+from recollect.api.paging import Listing, Page, PageQuery
+from recollect.api.problems import responses
+from recollect.db.tenancy import Transaction
+
+router = APIRouter(tags=["access"], route_class=IdempotentRoute)
+problems = responses(400, 401, 403, 404, 422, 503)
+write_problems = responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
+
+Reading = Annotated[Transaction, transaction("access:read")]
+Writing = Annotated[Transaction, transaction("access:write")]
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def set_session_cookie(request: Request, response: Response, session: NewSession) -> None:
+    # Browsers drop Secure cookies on plain http, which is what a laptop serves on loopback.
+    secure = request.url.scheme == "https" or request.url.hostname not in _LOOPBACK
+    response.set_cookie(
+        SECURE_COOKIE if secure else COOKIE,
+        session.token,
+        expires=session.expires_at,
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+    )
+
+
+def clear_session_cookie(response: Response) -> None:
+    response.delete_cookie(COOKIE, path="/")
+    response.delete_cookie(SECURE_COOKIE, path="/", secure=True)
+
+
+async def end_present_session(request: Request, recollect: Recollect) -> None:
+    """Signing in starts a fresh session; one that the browser brought along ends."""
+    if token := session_token(request):
+        await recollect.access.sign_out(token)
+
+
+def client_address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+@router.post(
+    "/api/auth/sign-in",
+    summary="Sign in by password; the answer sets a session cookie.",
+    status_code=204,
+    responses=write_problems,
+)
+async def sign_in(wanted: PasswordSignIn, request: Request, response: Response, recollect: Recollect) -> None:
+    session = await recollect.access.sign_in(
+        wanted.email,
+        wanted.password,
+        client=client_address(request),
+        user_agent=request.headers.get("user-agent"),
+    )
+    await end_present_session(request, recollect)
+    set_session_cookie(request, response, session)
+
+
+@router.post(
+    "/api/auth/sign-in/link",
+    summary="Sign in by a one-time link's token; the answer sets a session cookie.",
+    status_code=204,
+    responses=write_problems,
+)
+async def sign_in_by_link(
+    wanted: LinkSignIn, request: Request, response: Response, recollect: Recollect
+) -> None:
+    session = await recollect.access.sign_in_by_link(
+        wanted.token, user_agent=request.headers.get("user-agent")
+    )
+    await end_present_session(request, recollect)
+    set_session_cookie(request, response, session)
+
+
+@router.post(
+    "/api/auth/sign-out",
+    summary="End the present session.",
+    status_code=204,
+    responses=write_problems,
+)
+async def sign_out(request: Request, response: Response, recollect: Recollect) -> None:
+    await end_present_session(request, recollect)
+    clear_session_cookie(response)
+
+
+@router.get("/api/auth/me", summary="Who the caller is.", response_model=Me, responses=problems)
+async def me(tx: Reading, recollect: Recollect) -> Any:
+    return await recollect.access.me(tx)
+
+
+@router.post(
+    "/api/auth/password",
+    summary="Set or change the password; all other sessions end.",
+    status_code=204,
+    responses=write_problems,
+)
+async def change_password(wanted: PasswordChange, tx: Writing, recollect: Recollect) -> None:
+    await recollect.access.me(tx)
+    await recollect.access.change_password(tx.principal, wanted)
+
+
+@router.get(
+    "/api/auth/sessions",
+    summary="List the browsers that are signed in.",
+    response_model=Page[Session],
+    response_model_exclude_unset=True,
+    responses=problems,
+)
+async def list_sessions(tx: Reading, recollect: Recollect) -> Any:
+    return {"data": await recollect.access.sessions(tx)}
+
+
+@router.delete(
+    "/api/auth/sessions/{sessionId}",
+    summary="Sign one browser out.",
+    status_code=204,
+    responses=problems,
+)
+async def end_session(sessionId: UUID, tx: Writing, recollect: Recollect) -> None:  # noqa: N803
+    await recollect.access.end_session(tx, sessionId)
+
+
+@router.get(
+    "/api/auth/keys",
+    summary="List API keys, newest first.",
+    response_model=Page[ApiKey],
+    response_model_exclude_unset=True,
+    responses=problems,
+)
+async def list_keys(wanted: Annotated[PageQuery, Query()], tx: Reading, recollect: Recollect) -> Any:
+    listing = Listing[ApiKey](
+        recollect.cursors, ("keys",), lambda key: [key.created_at.isoformat(), str(key.id)]
+    )
+
+    async def fetch(after: list[Any] | None, limit: int) -> list[ApiKey]:
+        before = (datetime.fromisoformat(after[0]), UUID(after[1])) if after else None
+        return await recollect.access.keys(tx, before=before, limit=limit)
+
+    return await listing.page(wanted, fetch)
+
+
+@router.post(
+    "/api/auth/keys",
+    summary="Make an API key; the answer is the only place where it is shown.",
+    status_code=201,
+    response_model=IssuedKey,
+    responses=write_problems,
+    dependencies=[Depends(documented)],
+)
+async def create_key(wanted: NewKey, tx: Writing, recollect: Recollect) -> Any:
+    return await recollect.access.create_key(tx, wanted)
+
+
+@router.delete(
+    "/api/auth/keys/{keyId}",
+    summary="Revoke an API key.",
+    response_model=ApiKey,
+    responses=problems,
+)
+async def revoke_key(keyId: UUID, tx: Writing, recollect: Recollect) -> Any:  # noqa: N803
+    return await recollect.access.revoke_key(tx, keyId)

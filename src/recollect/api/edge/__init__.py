@@ -1,0 +1,1 @@
+"""What every request passes before any endpoint sees it. Plain ASGI, so that it costs little."""

@@ -1,0 +1,100 @@
+"""Reads bodies: bounded in size and time, uncompressed, and strict JSON. Endpoints get them whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from recollect.api.problems import response_to
+from recollect.errors import (
+    BodyTooLarge,
+    BodyTooSlow,
+    MalformedRequest,
+    RecollectError,
+    UnsupportedBody,
+)
+from recollect.kit.text import strict_json
+
+_FORM = "application/x-www-form-urlencoded"
+
+
+class ClientGone(Exception):
+    """The client hung up before its body was complete."""
+
+
+class Body:
+    def __init__(self, app: ASGIApp, *, max_bytes: int, timeout_seconds: float) -> None:
+        self.app = app
+        self._max_bytes = max_bytes
+        self._timeout = timeout_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _has_body(scope):
+            await self.app(scope, receive, send)
+            return
+        try:
+            body = await self._read(Headers(scope=scope), receive)
+            _check(scope, body)
+        except ClientGone:
+            return
+        except RecollectError as error:
+            # Whatever is left of the body is not worth reading: hang up instead.
+            error.headers["Connection"] = "close"
+            await response_to(error)(scope, receive, send)
+            return
+        await self.app(scope, _replay(body, receive), send)
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+        if headers.get("content-encoding", "identity") != "identity":
+            raise UnsupportedBody
+        declared = headers.get("content-length", "0")
+        if not declared.isdecimal():
+            raise MalformedRequest("Content-Length is not a number.")
+        if int(declared) > self._max_bytes:
+            raise self._too_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    body += message.get("body", b"")
+                    if len(body) > self._max_bytes:
+                        raise self._too_large()
+                    if not message.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError as error:
+            raise BodyTooSlow from error
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"A request body may be at most {self._max_bytes:,} bytes.")
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(name in {b"content-length", b"transfer-encoding"} for name, _ in scope["headers"])
+
+
+def _check(scope: Scope, body: bytes) -> None:
+    if not body:
+        return
+    media_type = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+    if media_type == "application/json":
+        strict_json(body)
+    elif media_type != _FORM or scope["path"].startswith("/api/"):
+        raise UnsupportedBody
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    sent = False
+
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

@@ -1,0 +1,90 @@
+"""Refuses requests that a browser was tricked into, and addresses that are not text."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from recollect.api.problems import response_to
+from recollect.errors import MalformedRequest, NotAllowed, RecollectError
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class UnknownHost(MalformedRequest):
+    """This server does not go by that name; set RECOLLECT_PUBLIC_URL to the address people use."""
+
+    code = "unknown_host"
+
+
+class CrossSite(NotAllowed):
+    """A page of another site may not change anything here."""
+
+    code = "cross_site"
+
+
+class Guard:
+    """``hosts`` are the names this server answers to; None means any, for a server that is not on
+    loopback and has no public address set."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None) -> None:
+        self.app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                self._check(scope)
+            except RecollectError as error:
+                await response_to(error)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        _check_address(scope)
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        # Against DNS rebinding: a page whose name was pointed at loopback still sends its own name.
+        if self._hosts is not None and _without_port(host) not in self._hosts:
+            raise UnknownHost
+        # A browser sends cookies along by itself; an Authorization header it does not.
+        if scope["method"] not in _SAFE and "authorization" not in headers:
+            _check_same_site(headers, host)
+
+
+def hosts_for(bound_to: str, public_url: str | None) -> frozenset[str] | None:
+    public = {urlsplit(public_url).hostname or ""} if public_url else set()
+    if _without_port(bound_to) in _LOOPBACK | {"::1"}:
+        return _LOOPBACK | public
+    return _LOOPBACK | public if public else None
+
+
+def _check_same_site(headers: Headers, host: str) -> None:
+    fetch_site = headers.get("sec-fetch-site")
+    if fetch_site is not None:
+        if fetch_site not in {"same-origin", "none"}:
+            raise CrossSite
+        return
+    # Older browsers send Origin alone; a client that sends neither is not a browser.
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != host:
+        raise CrossSite
+
+
+def _check_address(scope: Scope) -> None:
+    for part in (scope.get("raw_path") or b"", scope["query_string"]):
+        if b"%" not in part:
+            continue
+        try:
+            text = unquote_to_bytes(part).decode()
+        except UnicodeDecodeError as error:
+            raise MalformedRequest("The address is not UTF-8.") from error
+        if "\x00" in text:
+            raise MalformedRequest("The address contains a NUL character.")
+
+
+def _without_port(host: str) -> str:
+    return host.lower() if host.endswith("]") else host.lower().rsplit(":", 1)[0]

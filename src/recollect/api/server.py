@@ -1,0 +1,75 @@
+"""Serves the application with uvicorn, and stops when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from recollect.errors import Misconfigured
+
+
+class AddressInUse(Misconfigured):
+    """That address is in use already."""
+
+    code = "address_in_use"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the port before anything else is started, so that a second server fails at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise AddressInUse(
+            f"{host}:{port} cannot be used ({error.strerror}); choose another port with --port."
+        ) from error
+    listener.set_inheritable(False)
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but signals only ask it to stop: whoever runs it has more to clean up than it knows."""
+
+    def __init__(self, app: Callable[..., object], on_started: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=True,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=10,
+            )
+        )
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._on_started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        # A second Ctrl-C does not wait for open connections.
+        self.force_exit = self.should_exit
+        self.should_exit = True

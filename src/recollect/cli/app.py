@@ -1,0 +1,30 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import typer
+
+from recollect.cli import keys, serving, users
+from recollect.cli.console import fail_with
+from recollect.errors import RecollectError
+
+app = typer.Typer(
+    name="recollect",
+    help="One memory server for AI applications.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(serving.serve)
+app.command()(serving.worker)
+app.command()(serving.migrate)
+app.add_typer(users.app, name="user")
+app.add_typer(keys.app, name="key")
+
+
+def main() -> None:
+    try:
+        app()
+    except RecollectError as error:
+        fail_with(error)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -1,0 +1,110 @@
+"""serve, worker, migrate: the commands that run the product."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from typing import Annotated
+
+import typer
+
+from recollect.access.models import User
+from recollect.api.app import create_app
+from recollect.api.server import Server, listen
+from recollect.bootstrap import Services, bring_up_to_date, open_database, open_services
+from recollect.cli.console import AsJson, err, load_settings, out, print_json
+from recollect.db.database import Database
+from recollect.db.migrate import Migration
+from recollect.jobs.worker import work
+from recollect.settings import Settings
+
+Port = Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8000")]
+Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")]
+
+
+def serve(port: Port = None, host: Host = None) -> None:
+    """Serve the API, the dashboard and the worker."""
+    asyncio.run(_serve(load_settings(port=port, host=host)))
+
+
+async def _serve(settings: Settings) -> None:
+    listener = listen(settings.host, settings.port)
+    with contextlib.closing(listener):
+        async with (
+            open_services(settings) as services,
+            _beside(_watch(services.database), work(services.routines)),
+        ):
+            admin = await services.access.ensure_first_admin()
+            token = None if admin.has_password else await services.access.make_link(admin.email or "")
+            server = Server(create_app(services), lambda: _greet(settings, services, admin, token))
+            await server.serve(sockets=[listener])
+    out.print("Stopped.")
+
+
+def worker() -> None:
+    """Run a worker alone, beside servers elsewhere."""
+    settings = load_settings()
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        async with (
+            open_services(settings) as services,
+            _beside(_watch(services.database), work(services.routines)),
+        ):
+            out.print("Working. Ctrl-C stops.")
+            await stop.wait()
+
+    asyncio.run(run())
+
+
+def migrate(as_json: AsJson = False) -> None:
+    """Bring the database's schema up to date."""
+    settings = load_settings()
+
+    def report(migration: Migration) -> None:
+        err.print(f"applied {migration.file}")
+
+    async def run() -> list[Migration]:
+        async with open_database(settings) as (database, _):
+            return await bring_up_to_date(database, report)
+
+    applied = asyncio.run(run())
+    if as_json:
+        print_json({"applied": [migration.file for migration in applied]})
+    elif not applied:
+        out.print("The database is up to date.")
+
+
+@contextlib.asynccontextmanager
+async def _beside(*background: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(each) for each in background]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _watch(database: Database) -> None:
+    if database.embedded is not None:
+        await database.embedded.watch()
+
+
+def _greet(settings: Settings, services: Services, admin: User, token: str | None) -> None:
+    address = str(settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")
+    embedded = services.database.embedded
+    out.print(f"\n[bold]Recollect[/bold] serves memory at [bold]{address}[/bold]")
+    if token:
+        out.print(f"  sign in    {address}/sign-in?token={token}")
+        out.print(f"             [dim](once, within the hour, as {admin.email})[/dim]")
+    else:
+        out.print(f"  sign in    {address}/sign-in")
+    out.print(f"  data       {embedded.data_dir if embedded else 'the database in RECOLLECT_DATABASE_URL'}")
+    out.print(f"  API        {address}/docs")
+    out.print("  [dim]Ctrl-C stops everything, Postgres included.[/dim]\n")

@@ -1,0 +1,1 @@
+"""Postgres: the embedded server, migrations, and transactions that know who they are for."""

@@ -1,0 +1,224 @@
+"""Transactions that know who they are for.
+
+A transaction begins and ends here and nowhere else. Its first statement sets the role and the claims,
+locally, so that neither survives it: not in the pool, not behind pgbouncer. That statement travels in
+the same round trip as the first statement of the work itself, and checks the caller's credential on
+the way, so knowing who calls costs nothing extra.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Self
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow
+from psycopg_pool import AsyncConnectionPool
+
+from recollect.db.failures import told_to_callers
+from recollect.db.queries import Queries, Query
+from recollect.errors import NotAllowed, NotFound
+
+Connection = psycopg.AsyncConnection[DictRow]
+Pool = AsyncConnectionPool[Connection]
+Cursor = psycopg.AsyncCursor[DictRow]
+Parameters = Mapping[str, Any] | Sequence[Any] | None
+
+_queries = Queries(__package__)
+
+
+class Proof(Enum):
+    KEY = _queries.act_by_key
+    SESSION = _queries.act_by_session
+    USER = _queries.act_by_user
+    SERVICE = _queries.act_as_service
+    NOBODY = _queries.act_as_nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a transaction is for, as something that the database itself checks.
+
+    ``needs`` is the scope that the work takes. ``subject`` is the user whose memory it is about, where
+    that is named in a path: it must be the caller, or the caller an admin.
+    """
+
+    proof: Proof
+    credential: bytes | UUID | None = field(default=None, repr=False)
+    needs: str = "write"
+    subject: UUID | None = None
+
+    @classmethod
+    def by_key(cls, digest: bytes) -> Self:
+        return cls(Proof.KEY, digest)
+
+    @classmethod
+    def by_session(cls, digest: bytes) -> Self:
+        return cls(Proof.SESSION, digest)
+
+    @classmethod
+    def user(cls, user_id: UUID) -> Self:
+        return cls(Proof.USER, user_id)
+
+    def needing(self, scope: str) -> Self:
+        return replace(self, needs=scope)
+
+    def about(self, subject: UUID | None) -> Self:
+        return replace(self, subject=subject)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        if self.credential is None:
+            return ()
+        return (self.credential, self.needs, self.subject)
+
+
+SERVICE = Caller(Proof.SERVICE)
+NOBODY = Caller(Proof.NOBODY)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whom the database found the caller to be."""
+
+    user_id: UUID
+    email: str | None
+    scopes: frozenset[str]
+    actor_id: UUID | None = None
+    session_id: UUID | None = None
+
+    @classmethod
+    def from_claims(cls, claims: Mapping[str, Any]) -> Self:
+        return cls(
+            user_id=UUID(claims["sub"]),
+            email=claims.get("email"),
+            scopes=frozenset(claims.get("scopes", ())),
+            actor_id=UUID(claims["act"]) if "act" in claims else None,
+            session_id=UUID(claims["session_id"]) if "session_id" in claims else None,
+        )
+
+
+class Transaction:
+    """Takes a connection at its first statement, and none if it never has one.
+
+    A statement marked ``last`` takes the commit along in its own round trip. It is a hint: whoever
+    opened the transaction can ``hold`` it open to add something that must stand or fall with the work.
+    """
+
+    def __init__(self, pool: Pool, caller: Caller) -> None:
+        self.caller = caller
+        self._pool = pool
+        self._connection: Connection | None = None
+        self._claims: str | None = None
+        self._finished = False
+        self._held = False
+
+    async def all(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> list[DictRow]:
+        cursor = await self._execute(query, parameters, last=last)
+        return await cursor.fetchall()
+
+    async def maybe(
+        self, query: Query, parameters: Parameters = None, *, last: bool = False
+    ) -> DictRow | None:
+        cursor = await self._execute(query, parameters, last=last)
+        return await cursor.fetchone()
+
+    async def one(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> DictRow:
+        row = await self.maybe(query, parameters, last=last)
+        if row is None:
+            raise NotFound
+        return row
+
+    async def run(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> int:
+        """Execute, and say how many rows it touched."""
+        cursor = await self._execute(query, parameters, last=last)
+        return cursor.rowcount
+
+    @property
+    def principal(self) -> Principal:
+        """Who the caller is; known from the first statement on."""
+        if self._claims is None:
+            raise RuntimeError("who the caller is comes with the first statement")
+        claims = json.loads(self._claims)
+        if "sub" not in claims:
+            raise NotAllowed("This is for a user, not for the service.")
+        return Principal.from_claims(claims)
+
+    @property
+    def begun(self) -> bool:
+        return self._claims is not None
+
+    def hold(self) -> None:
+        """Keep ``last`` statements from committing; the opener has something to add."""
+        self._held = True
+
+    async def commit(self) -> None:
+        if self._connection is not None and not self._finished:
+            with told_to_callers():
+                await self._connection.execute("commit")
+        self._finished = True
+
+    async def close(self) -> None:
+        """Give the connection back, undoing whatever was not committed."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            if not connection.closed:
+                await connection.rollback()
+        except psycopg.OperationalError:
+            pass  # The connection is gone, and with it the transaction; the pool replaces it.
+        finally:
+            await self._pool.putconn(connection)
+
+    async def _execute(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
+        if self._finished:
+            raise RuntimeError(f"{query.name} comes after the transaction's last statement")
+        last = last and not self._held
+        with told_to_callers():
+            if self._connection is None:
+                cursor = await self._begin_with(query, parameters, last=last)
+            elif last:
+                async with self._connection.pipeline():
+                    cursor = await self._connection.execute(query.text, parameters)
+                    await self._connection.execute("commit")
+            else:
+                cursor = await self._connection.execute(query.text, parameters)
+        self._finished = last
+        return cursor
+
+    async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
+        self._connection = connection = await self._pool.getconn()
+        async with connection.pipeline():
+            # Up to its end a pipeline is one transaction in itself: alone, a statement needs no begin.
+            if not last:
+                await connection.execute("begin")
+            opening = await connection.execute(self.caller.proof.value.text, self.caller.parameters)
+            cursor = await connection.execute(query.text, parameters)
+        row = await opening.fetchone()
+        self._claims = row["claims"] if row else None
+        return cursor
+
+
+class Tenancy:
+    """Opens transactions. The service has a login and a pool of its own; everybody else shares one
+    whose login cannot become the service, whatever statement might be smuggled in."""
+
+    def __init__(self, api_pool: Pool, service_pool: Pool) -> None:
+        self._api_pool = api_pool
+        self._service_pool = service_pool
+
+    @asynccontextmanager
+    async def acting_as(self, caller: Caller) -> AsyncIterator[Transaction]:
+        pool = self._service_pool if caller.proof is Proof.SERVICE else self._api_pool
+        transaction = Transaction(pool, caller)
+        try:
+            yield transaction
+            await transaction.commit()
+        finally:
+            await transaction.close()

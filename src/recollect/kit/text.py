@@ -1,0 +1,132 @@
+"""Text that Postgres can store and people can read back as it was."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from recollect.errors import InvalidInput, MalformedRequest
+
+MAX_DEPTH = 64
+INT64 = range(-(2**63), 2**63)
+
+
+class UnstorableText(InvalidInput):
+    """Text may not contain NUL or half of a surrogate pair."""
+
+    code = "unstorable_text"
+
+
+class InvalidJson(MalformedRequest):
+    """The body is not valid JSON."""
+
+    code = "invalid_json"
+
+
+def storable(text: str) -> str:
+    if "\x00" in text or not is_unicode(text):
+        raise UnstorableText
+    return text
+
+
+def is_unicode(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _plain(text: str) -> str:
+    try:
+        return storable(text)
+    except UnstorableText as error:
+        raise ValueError(error.detail) from error
+
+
+# For every text field of an input model.
+Text = Annotated[str, AfterValidator(_plain)]
+
+
+def strict_json(body: bytes) -> Any:
+    """Parse JSON as RFC 8259 means it, refusing what Python, or Postgres after it, would bend."""
+    try:
+        parsed = _decoder.decode(body.decode())
+    except UnicodeDecodeError as error:
+        raise InvalidJson("The body is not UTF-8.") from error
+    except RecursionError as error:
+        raise InvalidJson(f"The JSON is nested more than {MAX_DEPTH} levels deep.") from error
+    except json.JSONDecodeError as error:
+        raise InvalidJson(
+            f"The body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
+    check_json(parsed)
+    return parsed
+
+
+def check_json(value: Any) -> None:
+    """Refuse what JSON, Postgres or other languages cannot hold, however deep it sits."""
+    layer, depth = [value], 0
+    while layer:
+        if depth > MAX_DEPTH:
+            raise InvalidJson(f"The JSON is nested more than {MAX_DEPTH} levels deep.")
+        deeper: list[Any] = []
+        for item in layer:
+            match item:
+                case str():
+                    storable(item)
+                case dict():
+                    _check_keys(item)
+                    deeper.extend(item.values())
+                case list() | tuple():
+                    deeper.extend(item)
+                case _:
+                    _check_scalar(item)
+        layer, depth = deeper, depth + 1
+
+
+def _check_keys(mapping: dict[Any, Any]) -> None:
+    for key in mapping:
+        if not isinstance(key, str):
+            raise InvalidJson(f"A JSON object's keys are text, not {type(key).__name__}.")
+        storable(key)
+
+
+def _check_scalar(item: Any) -> None:
+    match item:
+        case None | bool():
+            return
+        case int():
+            if item not in INT64:
+                raise InvalidJson("A number does not fit into 64 bits; send it as text.")
+        case float():
+            if not math.isfinite(item):
+                raise InvalidJson("NaN, Infinity and numbers beyond 1.8e308 are not JSON.")
+        case _:
+            raise InvalidJson(f"A value of type {type(item).__name__} cannot be written as JSON.")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise InvalidJson("An object has the same key twice.")
+    return mapping
+
+
+def _integer(digits: str) -> int:
+    # Longer than any 64-bit number: refused before Python spends time on it.
+    if len(digits) > 20:
+        raise InvalidJson("A number does not fit into 64 bits; send it as text.")
+    return int(digits)
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidJson(f"{name} is not JSON.")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer)

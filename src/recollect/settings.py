@@ -1,0 +1,102 @@
+"""Everything that can be configured; the only place that reads the environment.
+
+Names are ``RECOLLECT_<FIELD>`` unless a field names others; ``.env`` in the working directory counts too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, AnyHttpUrl, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+CommaSeparated = Annotated[tuple[str, ...], NoDecode]
+
+
+def default_home() -> Path:
+    if os.geteuid() == 0:
+        return Path("/var/lib/recollect")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "recollect"
+    return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "recollect"
+
+
+def _also(name: str, field: str) -> AliasChoices:
+    return AliasChoices(f"RECOLLECT_{field}", name)
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix="RECOLLECT_",
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+    )
+
+    home: Path = Field(default_factory=default_home, description="Where data and secrets lie.")
+    secret_key: SecretStr | None = Field(
+        None, min_length=32, description="Secret of the deployment; made in the home if not set."
+    )
+    public_url: AnyHttpUrl | None = Field(None, description="Address under which people reach this server.")
+    host: str = Field("127.0.0.1", validation_alias=_also("SERVICE_HOST", "HOST"))
+    port: int = Field(8000, ge=1, le=65535, validation_alias=_also("SERVICE_PORT", "PORT"))
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", validation_alias=_also("LOG_LEVEL", "LOG_LEVEL")
+    )
+
+    database_url: SecretStr | None = Field(
+        None, description="Another Postgres instead of the embedded one, as its owner."
+    )
+    database_pool_size: int = Field(10, ge=1, le=500)
+    database_prepare: bool | None = Field(
+        None, description="Prepared statements; off by default on port 6543 (Supabase's pooler)."
+    )
+
+    max_body_bytes: int = Field(1_048_576, ge=1024)
+    body_timeout_seconds: float = Field(20, gt=0)
+    session_idle_hours: float = Field(72, gt=0)
+    session_max_days: float = Field(30, gt=0)
+    sign_in_attempts: int = Field(10, ge=1, description="Failures within 15 minutes, per account.")
+
+    bank_retention_days: dict[str, int] = Field(
+        default_factory=dict, description='Age limit per namespace, e.g. {"icebreakers": 90}.'
+    )
+    bank_encrypted_namespaces: CommaSeparated = Field((), description="Sealed with the keys below.")
+    bank_encryption_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        (), description="name:base64 of 32 bytes, comma separated; the first one seals."
+    )
+
+    service_key: SecretStr | None = Field(
+        None,
+        min_length=32,
+        validation_alias=_also("SUPABASE_SERVICE_ROLE_KEY", "SERVICE_KEY"),
+        description="Bearer that may act for every user; creates users on Supabase.",
+    )
+    supabase_url: AnyHttpUrl | None = Field(None, validation_alias="SUPABASE_URL")
+    supabase_jwt_secret: SecretStr | None = Field(None, validation_alias="SUPABASE_JWT_SECRET")
+    mem0_mode: Literal["self-hosted", "platform", "oss"] = Field(
+        "self-hosted", validation_alias=_also("MEM0_MODE", "MEM0_MODE")
+    )
+    mem0_api_key: SecretStr | None = Field(None, validation_alias="MEM0_API_KEY")
+    mem0_webhook_secret: SecretStr | None = Field(None, validation_alias="MEM0_WEBHOOK_SECRET")
+    anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
+    cron_secret: SecretStr | None = Field(None, validation_alias="CRON_SECRET")
+    stripe_webhook_secret: SecretStr | None = Field(None, validation_alias="STRIPE_WEBHOOK_SECRET")
+    redis_url: SecretStr | None = Field(None, validation_alias="REDIS_URL")
+
+    @field_validator("bank_encrypted_namespaces", "bank_encryption_keys", mode="before")
+    @classmethod
+    def _split(cls, given: object) -> object:
+        if isinstance(given, str):
+            return tuple(part.strip() for part in given.split(",") if part.strip())
+        return given
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, given: object) -> object:
+        return given.upper() if isinstance(given, str) else given
