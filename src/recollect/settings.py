@@ -53,9 +53,6 @@ class Settings(BaseSettings):
         None, description="Another Postgres instead of the embedded one, as its owner."
     )
     database_pool_size: int = Field(10, ge=1, le=500)
-    database_prepare: bool | None = Field(
-        None, description="Prepared statements; off by default on port 6543 (Supabase's pooler)."
-    )
 
     max_body_bytes: int = Field(1_048_576, ge=1024)
     body_timeout_seconds: float = Field(20, gt=0)

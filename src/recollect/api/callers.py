@@ -23,7 +23,12 @@ def services(request: Request) -> Services:
     return found
 
 
-Recollect = Annotated[Services, Depends(services)]
+async def _services(request: Request) -> Services:
+    # Async although it awaits nothing: FastAPI runs a plain function in a thread, for every request.
+    return services(request)
+
+
+Recollect = Annotated[Services, Depends(_services)]
 
 
 def session_token(request: Request) -> str | None:

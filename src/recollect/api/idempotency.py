@@ -109,7 +109,7 @@ class _Once:
         )
 
 
-def documented(
+async def documented(
     idempotency_key: str | None = Header(
         None,
         alias="Idempotency-Key",

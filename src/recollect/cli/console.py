@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
+import uvloop
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
@@ -46,7 +47,12 @@ def with_services(work: Callable[[Services], Awaitable[T]]) -> T:
         async with open_services(settings) as services:
             return await work(services)
 
-    return asyncio.run(run())
+    return run_async(run())
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
 
 
 def validated(model: type[M], **fields: Any) -> M:

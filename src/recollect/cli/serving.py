@@ -14,7 +14,7 @@ from recollect.access.models import User
 from recollect.api.app import create_app
 from recollect.api.server import Server, listen
 from recollect.bootstrap import Services, bring_up_to_date, open_database, open_services
-from recollect.cli.console import AsJson, err, load_settings, out, print_json
+from recollect.cli.console import AsJson, err, load_settings, out, print_json, run_async
 from recollect.db.database import Database
 from recollect.db.migrate import Migration
 from recollect.jobs.worker import work
@@ -26,7 +26,7 @@ Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_def
 
 def serve(port: Port = None, host: Host = None) -> None:
     """Serve the API, the dashboard and the worker."""
-    asyncio.run(_serve(load_settings(port=port, host=host)))
+    run_async(_serve(load_settings(port=port, host=host)))
 
 
 async def _serve(settings: Settings) -> None:
@@ -59,7 +59,7 @@ def worker() -> None:
             out.print("Working. Ctrl-C stops.")
             await stop.wait()
 
-    asyncio.run(run())
+    run_async(run())
 
 
 def migrate(as_json: AsJson = False) -> None:
@@ -73,7 +73,7 @@ def migrate(as_json: AsJson = False) -> None:
         async with open_database(settings) as (database, _):
             return await bring_up_to_date(database, report)
 
-    applied = asyncio.run(run())
+    applied = run_async(run())
     if as_json:
         print_json({"applied": [migration.file for migration in applied]})
     elif not applied:

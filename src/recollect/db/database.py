@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import ProgrammingError
+from psycopg import AsyncClientCursor, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
@@ -24,7 +24,6 @@ from recollect.settings import Settings
 API_LOGIN = "recollect_api"
 WORKER_LOGIN = "recollect_worker"
 DATABASE_NAME = "recollect"
-SUPABASE_POOLER_PORT = "6543"
 SERVICE_POOL_SIZE = 4
 POOL_TIMEOUT_SECONDS = 5
 
@@ -38,7 +37,6 @@ class Database:
     worker: str
     logins: tuple[Login, Login]
     embedded: EmbeddedPostgres | None
-    prepares: bool
 
 
 @asynccontextmanager
@@ -58,7 +56,6 @@ async def locate(settings: Settings, secret: ServerSecret) -> AsyncIterator[Data
             worker=_as_login(url, WORKER_LOGIN, worker_password),
             logins=logins,
             embedded=None,
-            prepares=_prepares(settings, url),
         )
         return
     owner_password = secret.password_for("postgres")
@@ -73,21 +70,19 @@ async def locate(settings: Settings, secret: ServerSecret) -> AsyncIterator[Data
             worker=conninfo(WORKER_LOGIN, worker_password),
             logins=logins,
             embedded=server,
-            prepares=settings.database_prepare is not False,
         )
 
 
 @asynccontextmanager
 async def open_tenancy(database: Database, pool_size: int) -> AsyncIterator[Tenancy]:
-    prepare_threshold = 5 if database.prepares else None
     async with (
-        _pool(database.api, pool_size, prepare_threshold) as api_pool,
-        _pool(database.worker, min(pool_size, SERVICE_POOL_SIZE), prepare_threshold) as service_pool,
+        _pool(database.api, pool_size) as api_pool,
+        _pool(database.worker, min(pool_size, SERVICE_POOL_SIZE)) as service_pool,
     ):
         yield Tenancy(api_pool, service_pool)
 
 
-def _pool(conninfo: str, size: int, prepare_threshold: int | None) -> Pool:
+def _pool(conninfo: str, size: int) -> Pool:
     return AsyncConnectionPool(
         conninfo,
         connection_class=Connection,
@@ -101,7 +96,7 @@ def _pool(conninfo: str, size: int, prepare_threshold: int | None) -> Pool:
         kwargs={
             "autocommit": True,
             "row_factory": dict_row,
-            "prepare_threshold": prepare_threshold,
+            "cursor_factory": AsyncClientCursor,
         },
     )
 
@@ -120,12 +115,6 @@ def _as_login(url: str, login: str, password: str) -> str:
     # Supabase's pooler tells projects apart by what follows the dot: postgres.<project>.
     _, dot, project = str(parts.get("user", "")).partition(".")
     return make_conninfo(**{**parts, "user": f"{login}{dot}{project}", "password": password})
-
-
-def _prepares(settings: Settings, url: str) -> bool:
-    if settings.database_prepare is not None:
-        return settings.database_prepare
-    return str(_parse(url).get("port")) != SUPABASE_POOLER_PORT
 
 
 def _parse(url: str) -> dict[str, Any]:

@@ -1,17 +1,17 @@
 -- act_by_key
 -- Become the user whose API key this is.
 select set_config('role', 'authenticated', true),
-       set_config('request.jwt.claims', private.claims_of_key(%s, %s, %s), true) as claims
+       set_config('request.jwt.claims', private.claims_of_key(%(credential_)s, %(needs_)s, %(subject_)s), true) as claims
 
 -- act_by_session
 -- Become the user whose session this is.
 select set_config('role', 'authenticated', true),
-       set_config('request.jwt.claims', private.claims_of_session(%s, %s, %s), true) as claims
+       set_config('request.jwt.claims', private.claims_of_session(%(credential_)s, %(needs_)s, %(subject_)s), true) as claims
 
 -- act_by_user
 -- Become a user whose identity was proved elsewhere.
 select set_config('role', 'authenticated', true),
-       set_config('request.jwt.claims', private.claims_of_user(%s, %s, %s), true) as claims
+       set_config('request.jwt.claims', private.claims_of_user(%(credential_)s, %(needs_)s, %(subject_)s), true) as claims
 
 -- act_as_service
 -- Become the service, which sees every tenant.

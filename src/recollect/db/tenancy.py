@@ -2,21 +2,23 @@
 
 A transaction begins and ends here and nowhere else. Its first statement sets the role and the claims,
 locally, so that neither survives it: not in the pool, not behind pgbouncer. That statement travels in
-the same round trip as the first statement of the work itself, and checks the caller's credential on
-the way, so knowing who calls costs nothing extra.
+the same message as the first statement of the work itself, and checks the caller's credential on the
+way, so knowing who calls costs no round trip. Why one message and not a pipeline of prepared statements:
+docs/decisions/0004-one-round-trip.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
@@ -27,7 +29,7 @@ from recollect.errors import NotAllowed, NotFound
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
 Cursor = psycopg.AsyncCursor[DictRow]
-Parameters = Mapping[str, Any] | Sequence[Any] | None
+Parameters = Mapping[str, Any] | None
 
 _queries = Queries(__package__)
 
@@ -72,10 +74,8 @@ class Caller:
         return replace(self, subject=subject)
 
     @property
-    def parameters(self) -> tuple[Any, ...]:
-        if self.credential is None:
-            return ()
-        return (self.credential, self.needs, self.subject)
+    def parameters(self) -> dict[str, Any]:
+        return {"credential_": self.credential, "needs_": self.needs, "subject_": self.subject}
 
 
 SERVICE = Caller(Proof.SERVICE)
@@ -149,32 +149,9 @@ class Transaction:
             raise NotAllowed("This is for a user, not for the service.")
         return Principal.from_claims(claims)
 
-    @property
-    def begun(self) -> bool:
-        return self._claims is not None
-
     def hold(self) -> None:
         """Keep ``last`` statements from committing; the opener has something to add."""
         self._held = True
-
-    async def commit(self) -> None:
-        if self._connection is not None and not self._finished:
-            with told_to_callers():
-                await self._connection.execute("commit")
-        self._finished = True
-
-    async def close(self) -> None:
-        """Give the connection back, undoing whatever was not committed."""
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            if not connection.closed:
-                await connection.rollback()
-        except psycopg.OperationalError:
-            pass  # The connection is gone, and with it the transaction; the pool replaces it.
-        finally:
-            await self._pool.putconn(connection)
 
     async def _execute(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
         if self._finished:
@@ -184,25 +161,47 @@ class Transaction:
             if self._connection is None:
                 cursor = await self._begin_with(query, parameters, last=last)
             elif last:
-                async with self._connection.pipeline():
-                    cursor = await self._connection.execute(query.text, parameters)
-                    await self._connection.execute("commit")
+                cursor = await self._connection.execute(f"{query.text};\ncommit", parameters)
             else:
                 cursor = await self._connection.execute(query.text, parameters)
         self._finished = last
         return cursor
 
     async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
-        self._connection = connection = await self._pool.getconn()
-        async with connection.pipeline():
-            # Up to its end a pipeline is one transaction in itself: alone, a statement needs no begin.
-            if not last:
-                await connection.execute("begin")
-            opening = await connection.execute(self.caller.proof.value.text, self.caller.parameters)
-            cursor = await connection.execute(query.text, parameters)
-        row = await opening.fetchone()
+        self._connection = await self._pool.getconn()
+        opening = self.caller.proof.value.text
+        # Statements sent together are one transaction in themselves: a lone one needs no begin.
+        text = f"{opening};\n{query.text}" if last else f"begin;\n{opening};\n{query.text}"
+        cursor = await self._connection.execute(text, {**self.caller.parameters, **(parameters or {})})
+        if not last:
+            cursor.nextset()
+        row = await cursor.fetchone()
         self._claims = row["claims"] if row else None
+        cursor.nextset()
         return cursor
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+                return
+            with told_to_callers():
+                await connection.execute("commit" if kind is None else "rollback")
+        finally:
+            # Whatever is still open here, because the connection broke or we were cancelled, the pool
+            # undoes or throws away.
+            self._finished = True
+            await self._pool.putconn(connection)
 
 
 class Tenancy:
@@ -213,12 +212,6 @@ class Tenancy:
         self._api_pool = api_pool
         self._service_pool = service_pool
 
-    @asynccontextmanager
-    async def acting_as(self, caller: Caller) -> AsyncIterator[Transaction]:
+    def acting_as(self, caller: Caller) -> Transaction:
         pool = self._service_pool if caller.proof is Proof.SERVICE else self._api_pool
-        transaction = Transaction(pool, caller)
-        try:
-            yield transaction
-            await transaction.commit()
-        finally:
-            await transaction.close()
+        return Transaction(pool, caller)

@@ -11,13 +11,16 @@ from pathlib import Path
 from recollect.db.embedded.accounts import run_as
 from recollect.db.embedded.failures import DidNotStart
 from recollect.db.embedded.keeper import environment
+from recollect.db.embedded.locks import Lock
 from recollect.db.embedded.places import Places, give
 
 _LONGEST_INITDB = 300.0
 _HBA = "local all all scram-sha-256\n"
 
 
-def create_unless_there(places: Places, bin_dir: Path, superuser: str, password: str) -> None:
+def create_unless_there(
+    places: Places, bin_dir: Path, keeper_lock: Lock, superuser: str, password: str
+) -> None:
     """Whoever calls this holds the keeper's lock, so nobody else is creating it."""
     if (places.data_dir / "PG_VERSION").exists():
         return
@@ -31,7 +34,7 @@ def create_unless_there(places: Places, bin_dir: Path, superuser: str, password:
         _write_password(places, password_file, password)
         if places.account is not None:
             give(new, places.account)
-        _initdb(places, bin_dir, new, superuser, password_file)
+        _initdb(places, _command(places, bin_dir, new, superuser, password_file), keeper_lock)
         _write_hba(new / "pg_hba.conf")
         new.rename(places.data_dir)
         _sync_directory(places.base)
@@ -58,10 +61,10 @@ def _write_password(places: Places, path: Path, password: str) -> None:
         file.write(f"{password}\n")
 
 
-def _initdb(places: Places, bin_dir: Path, new: Path, superuser: str, password_file: Path) -> None:
+def _command(places: Places, bin_dir: Path, new: Path, superuser: str, password_file: Path) -> list[str]:
     # Only 17 and later bring a UTF-8 locale of their own; the system's may be missing or change.
     own_locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    command = [
+    return [
         str(bin_dir / "initdb"),
         f"--pgdata={new}",
         f"--username={superuser}",
@@ -73,6 +76,9 @@ def _initdb(places: Places, bin_dir: Path, new: Path, superuser: str, password_f
         "--data-checksums",
         "--no-instructions",
     ]
+
+
+def _initdb(places: Places, command: list[str], keeper_lock: Lock) -> None:
     try:
         subprocess.run(
             command,
@@ -82,6 +88,8 @@ def _initdb(places: Places, bin_dir: Path, new: Path, superuser: str, password_f
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=_LONGEST_INITDB,
+            # If we are killed, it goes on for a while: it keeps the lock for as long.
+            pass_fds=(keeper_lock.fileno(),),
             check=True,
             **run_as(places.account),
         )

@@ -159,7 +159,7 @@ def start_unless_kept(places: Places, password: str | None = None) -> subprocess
         os.ftruncate(lock.fileno(), 0)
         programs = bin_dir(places.major, places.account)
         if password is not None:
-            cluster.create_unless_there(places, programs, "postgres", password)
+            cluster.create_unless_there(places, programs, lock, "postgres", password)
         process = keeper.start(
             keeper.Orders(
                 keeper_lock=lock.fileno(),
