@@ -1,0 +1,172 @@
+"""What all tests share: a real Postgres, a migrated database for each test, a real HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from recollect.access.models import NewKey, NewUser
+from recollect.api.app import create_app
+from recollect.api.server import Server, listen
+from recollect.bootstrap import Services, bring_up_to_date, build_services
+from recollect.db import database as databases
+from recollect.db.database import Database
+from recollect.db.tenancy import Caller
+from recollect.kit.secret import ServerSecret
+from recollect.settings import Settings
+
+HOME = "RECOLLECT_TEST_HOME"
+SECRET = "a secret of the tests, long enough to be one"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if HOME not in os.environ:  # the first process; those it starts inherit the variable
+        home = Path(tempfile.mkdtemp(prefix="recollect-"))
+        home.chmod(0o711)  # root's Postgres runs as somebody else, who has to pass through
+        os.environ[HOME] = str(home)
+        config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def home() -> Path:
+    return Path(os.environ[HOME]) / "home"
+
+
+@pytest.fixture(scope="session")
+async def template(anyio_backend: str, home: Path) -> AsyncIterator[Database]:
+    """One Postgres for all test processes, with a migrated database to copy."""
+    settings = Settings(home=home, _env_file=None)  # type: ignore[call-arg]
+    async with databases.locate(settings, ServerSecret(SECRET.encode())) as database:
+        with (home / "template.lock").open("w") as turn:
+            await asyncio.to_thread(fcntl.flock, turn, fcntl.LOCK_EX)
+            await bring_up_to_date(database)
+        yield database
+
+
+@pytest.fixture
+async def database_url(template: Database) -> AsyncIterator[str]:
+    """A migrated database of the test's own."""
+    name = f"test_{uuid4().hex}"
+    maintenance = make_conninfo(template.admin, dbname="postgres")
+    async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
+        await connection.execute(f"create database {name} template recollect".encode())
+        yield make_conninfo(template.admin, dbname=name)
+        await connection.execute(f"drop database {name} with (force)".encode())
+
+
+@pytest.fixture
+def settings(home: Path, database_url: str) -> Settings:
+    """Override in a test module to run its server with other settings."""
+    return make_settings(home, database_url)
+
+
+def make_settings(home: Path, database_url: str, **overrides: Any) -> Settings:
+    return Settings(
+        home=home, secret_key=SECRET, database_url=database_url, _env_file=None, **overrides
+    )
+
+
+@pytest.fixture
+async def services(settings: Settings) -> AsyncIterator[Services]:
+    secret = ServerSecret(SECRET.encode())
+    async with (
+        databases.locate(settings, secret) as database,
+        build_services(settings, secret, database) as built,
+    ):
+        yield built
+
+
+@pytest.fixture
+async def address(services: Services) -> AsyncIterator[str]:
+    """Where a real server listens, on loopback."""
+    listener = listen("127.0.0.1", 0)
+    started = asyncio.Event()
+    server = Server(create_app(services), started.set)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await started.wait()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = server.force_exit = True
+        await serving
+        listener.close()
+
+
+@dataclass(frozen=True)
+class Person:
+    """A user, with a key and a client that sends it."""
+
+    id: UUID
+    email: str
+    key: str
+    http: httpx.AsyncClient
+
+    @property
+    def memory(self) -> str:
+        return f"/api/user/{self.id}/memory"
+
+    @property
+    def caller(self) -> Caller:
+        return Caller.user(self.id)
+
+
+MakePerson = Callable[..., Awaitable[Person]]
+
+
+@pytest.fixture
+async def person(services: Services, address: str) -> AsyncIterator[MakePerson]:
+    """Makes people: ``await person("ana@example.com", scopes=["read"])``."""
+    async with AsyncExitStack() as stack:
+
+        async def make(email: str, *, is_admin: bool = False, scopes: tuple[str, ...] = ()) -> Person:
+            user = await services.access.create_user(NewUser(email=email, is_admin=is_admin))
+            default = ("read", "write", "admin") if is_admin else ("read", "write")
+            wanted = NewKey(name="test", scopes=list(scopes or default))
+            async with services.tenancy.acting_as(Caller.user(user.id)) as tx:
+                issued = await services.access.create_key(tx, wanted)
+            client = httpx.AsyncClient(
+                base_url=address, headers={"Authorization": f"Bearer {issued.key}"}, timeout=30
+            )
+            return Person(user.id, email, issued.key, await stack.enter_async_context(client))
+
+        yield make
+
+
+@pytest.fixture
+async def ana(person: MakePerson) -> Person:
+    return await person("ana@example.com")
+
+
+@pytest.fixture
+async def ben(person: MakePerson) -> Person:
+    return await person("ben@example.com")
+
+
+@pytest.fixture
+async def admin(person: MakePerson) -> Person:
+    return await person("root@example.com", is_admin=True)
+
+
+@pytest.fixture
+async def anonymous(address: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+        yield client
