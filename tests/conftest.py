@@ -80,9 +80,7 @@ def settings(home: Path, database_url: str) -> Settings:
 
 
 def make_settings(home: Path, database_url: str, **overrides: Any) -> Settings:
-    return Settings(
-        home=home, secret_key=SECRET, database_url=database_url, _env_file=None, **overrides
-    )
+    return Settings(home=home, secret_key=SECRET, database_url=database_url, _env_file=None, **overrides)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 
 from recollect.access.directory import directory_for
+from recollect.access.membership import Membership
 from recollect.access.service import Access
 from recollect.access.tokens import SupabaseTokens
 from recollect.bank.sealing import Sealer
@@ -40,6 +41,7 @@ class Services:
     cursors: Cursors
     tokens: SupabaseTokens
     access: Access
+    membership: Membership
     bank: Bank
 
     @property
@@ -110,5 +112,6 @@ async def build_services(
             cursors=Cursors(secret),
             tokens=SupabaseTokens(settings, http),
             access=Access(tenancy, secret, settings, directory_for(settings, http)),
+            membership=Membership(),
             bank=Bank(BankStore(sealer), settings.bank_retention_days),
         )

@@ -88,6 +88,14 @@ $$;
 revoke execute on function private.my_workspaces, private.my_companies from public;
 grant execute on function private.my_workspaces, private.my_companies to anon, authenticated, service_role;
 
+create function private.refuse_to_move() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  raise exception 'A row stays in the workspace or company it was made in.'
+    using errcode = 'insufficient_privilege';
+end $$;
+revoke execute on function private.refuse_to_move from public;
+
 create procedure private.protect_shared(
   target regclass, shared_column name, memberships text, writer_roles text[]
 )
@@ -103,6 +111,10 @@ begin
   foreach verb in array array['insert', 'update', 'delete'] loop
     call private.open_to(target, verb, writers);
   end loop;
+  -- Who writes in two places must not carry off what belongs to the others in one of them.
+  execute format('create trigger stay_in_place before update on %s for each row '
+                 'when (old.%I is distinct from new.%I) execute function private.refuse_to_move()',
+                 target, shared_column, shared_column);
 end $$;
 
 create procedure private.protect_shared_in_workspace(
@@ -135,6 +147,12 @@ revoke insert, delete on public.workspaces from authenticated;
 drop policy "who may insert" on public.workspaces;
 drop policy "who may delete" on public.workspaces;
 
+-- Whose a workspace or a membership is does not change.
+revoke update on public.workspaces, public.workspace_members, public.company_members from authenticated;
+grant update (name, updated_at) on public.workspaces to authenticated;
+grant update (role) on public.workspace_members to authenticated;
+grant update (role, status) on public.company_members to authenticated;
+
 -- Beyond the shape: only an owner makes or unmakes an owner, and everybody may leave.
 create policy "owners are made by owners" on public.workspace_members as restrictive
   for insert to authenticated
@@ -159,35 +177,61 @@ create policy "owners are removed by owners" on public.company_members as restri
   for delete to authenticated
   using (role <> 'owner' or company_id = any ((select private.my_companies('{owner}'))::uuid[]));
 
+create policy "everybody may leave" on public.company_members
+  for delete to authenticated using (user_id = (select auth.uid()));
+
+create function private.keep_personal() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if exists (
+    select from public.workspaces w where w.id = new.workspace_id and w.personal_to <> new.user_id
+  ) then
+    raise exception 'A personal workspace is not shared; create another one and add people there.'
+      using errcode = 'RC409';
+  end if;
+  return null;
+end $$;
+revoke execute on function private.keep_personal from public;
+-- After the policies have judged the row, so that strangers learn nothing from this answer.
+create trigger keep_personal after insert on public.workspace_members
+  for each row execute function private.keep_personal();
+
 create function private.keep_an_owner() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
   shared_column text := tg_argv[0];
   shared_table text := tg_argv[1];
+  is_owner text := tg_argv[2];
   shared_id uuid := to_jsonb(old) ->> shared_column;
   parent_lives boolean;
   owner_left boolean;
+  anybody_left boolean;
 begin
-  execute format('select exists (select from public.%I where id = $1)', shared_table)
+  -- One at a time: two last owners who leave at once would each count on the other.
+  execute format('select true from public.%I where id = $1 for no key update', shared_table)
     into parent_lives using shared_id;
-  execute format('select exists (select from public.%I where %I = $1 and role = ''owner'')',
-                 tg_table_name, shared_column)
-    into owner_left using shared_id;
-  if parent_lives and not owner_left then
-    raise exception 'The last owner cannot leave or step down; make somebody else an owner first.'
-      using errcode = 'RC409';
+  execute format('select coalesce(bool_or(%s), false), count(*) > 0 from public.%I where %I = $1',
+                 is_owner, tg_table_name, shared_column)
+    into owner_left, anybody_left using shared_id;
+  if parent_lives is null or owner_left then
+    return null;
   end if;
-  return null;
+  -- An account that is deleted leaves nobody behind where it was alone.
+  if not anybody_left and not exists (select from auth.users u where u.id = old.user_id) then
+    return null;
+  end if;
+  raise exception 'The last owner cannot leave or step down; make somebody else an owner first.'
+    using errcode = 'RC409';
 end $$;
 revoke execute on function private.keep_an_owner from public;
 create constraint trigger keep_an_owner after update or delete on public.workspace_members
   deferrable initially deferred
   for each row when (old.role = 'owner')
-  execute function private.keep_an_owner('workspace_id', 'workspaces');
+  execute function private.keep_an_owner('workspace_id', 'workspaces', $$role = 'owner'$$);
 create constraint trigger keep_an_owner after update or delete on public.company_members
   deferrable initially deferred
   for each row when (old.role = 'owner')
-  execute function private.keep_an_owner('company_id', 'companies');
+  execute function private.keep_an_owner('company_id', 'companies', $$role = 'owner' and status = 'active'$$);
 
 -- Profiles and companies: on a table of the project's own, only what is missing is added.
 alter table public.profiles enable row level security;
@@ -205,9 +249,9 @@ create policy "recollect: the service" on public.profiles to service_role using 
 create policy "recollect: the service" on public.companies to service_role using (true) with check (true);
 grant select, insert, update, delete on public.profiles, public.companies to service_role;
 grant select on public.profiles, public.companies to authenticated;
-grant update (full_name, phone, rut) on public.profiles to authenticated;
+grant update (full_name, phone, rut, updated_at) on public.profiles to authenticated;
 grant update (name, rut, tax_regime, activity_name, activity_code, legal_representative,
-              start_date, accounting_start_month) on public.companies to authenticated;
+              start_date, accounting_start_month, updated_at) on public.companies to authenticated;
 
 create function private.guard_premium() returns trigger
 language plpgsql set search_path = '' as $$
@@ -341,8 +385,17 @@ language sql stable set search_path = '' as $$
   select coalesce(array_agg(scope), '{}')
   from jsonb_array_elements_text(coalesce(auth.jwt() -> 'scopes', '[]')) as scope
 $$;
+
+create function private.within_my_scopes(wanted text[]) returns boolean
+language sql stable set search_path = '' as $$
+  -- Who may read everything may hand out "bank:read".
+  select not exists (
+    select from unnest(wanted) as scope
+    where scope <> all (private.my_scopes()) and split_part(scope, ':', 2) <> all (private.my_scopes())
+  )
+$$;
 create policy "no key reaches further than its maker" on private.api_keys as restrictive
-  for insert to authenticated with check (scopes <@ (select private.my_scopes()));
+  for insert to authenticated with check (private.within_my_scopes(scopes));
 
 -- From a credential to claims. These run inside the caller's transaction, in the statement that also
 -- sets the role, so that knowing who calls costs no round trip. A refusal aborts the transaction:
@@ -428,8 +481,8 @@ comment on function private.claims_of_user is
   'For callers whose identity was proved elsewhere: a verified Supabase token, a job, the command line.';
 
 revoke execute on function private.claims, private.claims_of_key, private.claims_of_session,
-  private.claims_of_user, private.my_scopes from public;
-grant execute on function private.my_scopes to anon, authenticated, service_role;
+  private.claims_of_user, private.my_scopes, private.within_my_scopes from public;
+grant execute on function private.my_scopes, private.within_my_scopes to anon, authenticated, service_role;
 grant execute on function private.claims_of_key, private.claims_of_session, private.claims_of_user
   to recollect_gate;
 
@@ -475,6 +528,12 @@ comment on function private.welcome_user is
 create function private.remove_user(known uuid) returns boolean
 language plpgsql security definer set search_path = '' as $$
 begin
+  -- A workspace with nobody else in it goes too; one with others must get another owner first.
+  delete from public.workspaces w
+  where exists (select from public.workspace_members m where m.workspace_id = w.id and m.user_id = known)
+    and not exists (
+      select from public.workspace_members m where m.workspace_id = w.id and m.user_id <> known
+    );
   delete from auth.users u where u.id = known;
   return found;
 end $$;

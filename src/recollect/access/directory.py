@@ -8,8 +8,11 @@ from uuid import UUID
 import httpx
 
 from recollect.access.models import NewUser
-from recollect.errors import Conflict, Misconfigured, Unavailable
+from recollect.access.outside import RETRY, call
+from recollect.errors import Conflict, InvalidInput, Misconfigured, Unavailable
 from recollect.settings import Settings
+
+_TAKEN = {"email_exists", "user_already_exists"}
 
 
 class Directory(Protocol):
@@ -34,20 +37,17 @@ class SupabaseDirectory:
         body = {"email": wanted.email, "email_confirm": True}
         if wanted.password:
             body["password"] = wanted.password
-        try:
-            answer = await self._http.post(self._users, json=body, headers=self._headers)
-        except httpx.HTTPError as error:
-            raise Unavailable("Supabase did not answer; try again.") from error
-        if answer.status_code in {409, 422}:
+        status, answer = await call(self._http, "POST", self._users, json=body, headers=self._headers)
+        if status == 409 or answer.get("error_code") in _TAKEN:
             raise Conflict("There is a user with that e-mail address already.")
-        if answer.status_code in {401, 403}:
+        if status in {401, 403}:
             raise Misconfigured("Supabase refused SUPABASE_SERVICE_ROLE_KEY; check it.")
-        if answer.is_error:
-            raise Unavailable(f"Supabase answered {answer.status_code}; try again.")
+        if status in {400, 422}:
+            raise InvalidInput("Supabase refused that e-mail address or password; try another.")
         try:
-            return UUID(answer.json()["id"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise Unavailable("Supabase's answer could not be read; try again.") from error
+            return UUID(answer["id"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Unavailable(f"Supabase answered {status} and no user; try again.", headers=RETRY) from error
 
 
 def directory_for(settings: Settings, http: httpx.AsyncClient) -> Directory:

@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 from recollect.kit.text import Text
 
@@ -15,9 +23,26 @@ CompanyRole = Literal["owner", "admin", "member"]
 
 # "read" and "write" hold for every faculty; "bank:read" for one. "admin" reaches other users too.
 Scope = Annotated[str, StringConstraints(pattern=r"^(admin|read|write|[a-z]{2,20}:(read|write))$")]
-Email = Annotated[Text, StringConstraints(min_length=3, max_length=255, pattern=r"^[^@\s]+@[^@\s]+$")]
-Password = Annotated[str, StringConstraints(min_length=8, max_length=1024)]
+Email = Annotated[str, StringConstraints(min_length=3, max_length=255, pattern=r"^[^@\s\x00]+@[^@\s\x00]+$")]
+Password = Annotated[Text, StringConstraints(min_length=8, max_length=1024)]
 Name = Annotated[Text, StringConstraints(min_length=1, max_length=200)]
+
+
+def _written_out(given: object) -> object:
+    # Pydantic also takes seconds since 1970, as a number or as text, and dates without a time.
+    if isinstance(given, datetime) or (isinstance(given, str) and "T" in given.upper()):
+        return given
+    raise ValueError("a date and time such as 2030-01-31T12:00:00Z")
+
+
+def _within_reach(moment: datetime) -> datetime:
+    # At either end, another time zone would be beyond what Python and JSON can hold.
+    if not 1 < moment.year < 9999:
+        raise ValueError("a year between 2 and 9998")
+    return moment
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_within_reach)]
 
 
 class Model(BaseModel):
@@ -53,7 +78,7 @@ class NewUser(Model):
 
 class PasswordSignIn(Model):
     email: Email
-    password: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+    password: Annotated[Text, StringConstraints(min_length=1, max_length=1024)]
 
 
 class LinkSignIn(Model):
@@ -62,7 +87,7 @@ class LinkSignIn(Model):
 
 class PasswordChange(Model):
     new_password: Password
-    current_password: Annotated[str, StringConstraints(max_length=1024)] | None = Field(
+    current_password: Annotated[Text, StringConstraints(max_length=1024)] | None = Field(
         None, description="Needed where a password is set already."
     )
 
@@ -90,7 +115,7 @@ class NewKey(Model):
 
     name: Name = "key"
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=50)] = ["read", "write"]
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
 
 
 class ApiKey(Model):

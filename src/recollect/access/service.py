@@ -38,6 +38,12 @@ class WrongCredentials(NotSignedIn):
     code = "wrong_credentials"
 
 
+class WrongPassword(NotAllowed):
+    """The current password is not right."""
+
+    code = "wrong_password"
+
+
 class SpentLink(NotSignedIn):
     """That sign-in link was used already or has expired; ask for a new one."""
 
@@ -88,7 +94,7 @@ class Access:
     async def remove_user(self, email: str) -> None:
         async with self._tenancy.acting_as(SERVICE) as tx:
             user = await self._user(tx, email=email)
-            await tx.one(queries.remove_user, {"user_id": user.id}, last=True)
+            await tx.one(queries.remove_user, {"user_id": user.id})
 
     async def ensure_first_admin(self) -> User:
         """The deployment's first admin, made if there is none."""
@@ -112,16 +118,17 @@ class Access:
         self, email: str, password: str, *, client: str, user_agent: str | None = None
     ) -> NewSession:
         account = self._secret.digest(f"account:{email.lower()}")
+        from_client = self._secret.digest(f"client:{client}")
         await self._count_attempt(account, self._settings.sign_in_attempts)
-        await self._count_attempt(
-            self._secret.digest(f"client:{client}"), self._settings.sign_in_attempts * CLIENT_FACTOR
-        )
+        noted = await self._count_attempt(from_client, self._settings.sign_in_attempts * CLIENT_FACTOR)
         async with self._tenancy.acting_as(SERVICE) as tx:
-            row = await tx.maybe(queries.find_password, {"email": email}, last=True)
+            row = await tx.maybe(queries.find_password, {"email": email})
         if not await passwords.matches(row["hash"] if row else None, password) or row is None:
             raise WrongCredentials
         async with self._tenancy.acting_as(SERVICE) as tx:
             await tx.run(queries.forget_attempts, {"subject": account})
+            # Only its own attempt: one right password must not buy a client more wrong ones.
+            await tx.run(queries.forget_attempt, {"subject": from_client, "moment": noted})
             return await self._start_session(tx, row["id"], user_agent)
 
     async def make_link(self, email: str) -> str:
@@ -136,7 +143,6 @@ class Access:
                     "user_id": user.id,
                     "lifetime": LINK_LIFETIME,
                 },
-                last=True,
             )
         return token
 
@@ -150,24 +156,29 @@ class Access:
     async def sign_out(self, token: str) -> None:
         async with self._tenancy.acting_as(SERVICE) as tx:
             digest = self._secret.digest(token)
-            await tx.run(queries.drop_session_by_digest, {"digest": digest}, last=True)
+            await tx.run(queries.drop_session_by_digest, {"digest": digest})
 
     async def change_password(self, principal: Principal, change: PasswordChange) -> None:
         """Set a password, and sign the user out everywhere else."""
-        if principal.actor_id is not None:
-            raise NotAllowed("A password is changed by its owner.")
+        # A key may have fewer scopes than its owner's session, and must not become one this way.
+        if principal.session_id is None:
+            raise NotAllowed("A password is changed by its owner, signed in; a key cannot do it.")
+        account = self._secret.digest(f"password of:{principal.user_id}")
+        await self._count_attempt(account, self._settings.sign_in_attempts)
         async with self._tenancy.acting_as(SERVICE) as tx:
             row = await tx.maybe(queries.find_password_of, {"user_id": principal.user_id}, last=True)
         if row and not await passwords.matches(row["hash"], change.current_password or ""):
-            raise WrongCredentials("The current password is not right.")
+            raise WrongPassword
         await self.set_password(principal.user_id, change.new_password, keeping=principal.session_id)
+        async with self._tenancy.acting_as(SERVICE) as tx:
+            await tx.run(queries.forget_attempts, {"subject": account}, last=True)
 
     async def set_password(self, user_id: UUID, password: str, *, keeping: UUID | None = None) -> None:
         hashed = await passwords.hashed(password)
         async with self._tenancy.acting_as(SERVICE) as tx:
             await tx.run(queries.put_password, {"user_id": user_id, "hash": hashed})
             await tx.run(queries.drop_links, {"user_id": user_id})
-            await tx.run(queries.end_other_sessions, {"user_id": user_id, "except_id": keeping}, last=True)
+            await tx.run(queries.end_other_sessions, {"user_id": user_id, "except_id": keeping})
 
     async def _start_session(self, tx: Transaction, user_id: UUID, user_agent: str | None) -> NewSession:
         token = new_token()
@@ -179,22 +190,22 @@ class Access:
             idle=timedelta(hours=self._settings.session_idle_hours),
             lifetime=timedelta(days=self._settings.session_max_days),
         )
-        await tx.run(queries.record_sign_in, {"user_id": user_id}, last=True)
+        await tx.run(queries.record_sign_in, {"user_id": user_id})
         return NewSession(token=token, user_id=user_id, expires_at=expires_at)
 
-    async def _count_attempt(self, subject: bytes, allowed: int) -> None:
+    async def _count_attempt(self, subject: bytes, allowed: int) -> datetime:
         # Counted before the password is looked at, in a transaction of its own: a failure must not
         # undo the count, and parallel guesses must not slip past it.
         async with self._tenancy.acting_as(SERVICE) as tx:
-            attempts = await store.count_attempt(tx, subject, ATTEMPT_WINDOW)
-        if attempts > allowed:
-            seconds = int(ATTEMPT_WINDOW.total_seconds())
-            raise TooManyAttempts(headers={"Retry-After": str(seconds)})
+            noted, wait = await store.count_attempt(tx, subject, ATTEMPT_WINDOW, allowed)
+        if noted is None:
+            raise TooManyAttempts(headers={"Retry-After": str(wait)})
+        return noted
 
     # The caller's own sessions and keys, in the caller's own transaction
 
     async def me(self, tx: Transaction) -> Me:
-        row = await tx.maybe(queries.whoami, last=True)
+        row = await tx.maybe(queries.whoami)
         principal = tx.principal
         return Me(
             id=principal.user_id,
@@ -208,7 +219,7 @@ class Access:
         return await store.list_sessions(tx)
 
     async def end_session(self, tx: Transaction, session_id: UUID) -> None:
-        if not await tx.run(queries.end_session, {"id": session_id}, last=True):
+        if not await tx.run(queries.end_session, {"id": session_id}):
             raise NotFound
 
     async def create_key(self, tx: Transaction, wanted: NewKey) -> IssuedKey:
@@ -226,6 +237,6 @@ class Access:
 
     async def purge_expired(self) -> int:
         async with self._tenancy.acting_as(SERVICE) as tx:
-            row = await tx.one(queries.purge_expired, last=True)
+            row = await tx.one(queries.purge_expired)
             purged: int = row["purged"]
             return purged

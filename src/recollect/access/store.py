@@ -33,11 +33,14 @@ async def add_user(tx: Transaction, email: str, full_name: str | None) -> UUID:
     return user_id
 
 
-async def count_attempt(tx: Transaction, subject: bytes, window: timedelta) -> int:
+async def count_attempt(
+    tx: Transaction, subject: bytes, window: timedelta, allowed: int
+) -> tuple[datetime | None, int]:
+    """When the attempt was noted, or None and the seconds until there is room for another."""
     await tx.run(queries.lock_attempts, {"subject": subject})
-    row = await tx.one(queries.count_attempt, {"subject": subject, "window": window})
-    attempts: int = row["attempts"]
-    return attempts
+    parameters = {"subject": subject, "window": window, "allowed": allowed}
+    row = await tx.one(queries.count_attempt, parameters, last=True)
+    return row["noted"], row["wait"]
 
 
 async def add_session(

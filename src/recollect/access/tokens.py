@@ -10,13 +10,15 @@ from uuid import UUID
 
 import httpx
 import jwt
-from jwt import PyJWKSet
+from jwt import PyJWK, PyJWKSet
 
+from recollect.access.outside import RETRY, call
 from recollect.errors import NotSignedIn, Unavailable
 from recollect.settings import Settings
 
 API_KEY_PREFIX = "rk_"
 KEY_SET_REFRESH_SECONDS = 60
+RETRY_SECONDS = 5
 _ASYMMETRIC = ("ES256", "RS256", "EdDSA")
 
 
@@ -43,8 +45,8 @@ class SupabaseTokens:
         self._secret = settings.supabase_jwt_secret
         self._issuer = f"{str(settings.supabase_url).rstrip('/')}/auth/v1" if settings.supabase_url else None
         self._http = http
-        self._keys: PyJWKSet | None = None
-        self._fetched_at = float("-inf")
+        self._keys: dict[str | None, PyJWK] | None = None
+        self._next_fetch = float("-inf")
         self._fetching = asyncio.Lock()
 
     async def user_of(self, token: str) -> UUID:
@@ -71,21 +73,29 @@ class SupabaseTokens:
             return await self._public_key(header.get("kid")), _ASYMMETRIC
         raise InvalidToken
 
-    async def _public_key(self, key_id: str | None) -> Any:
-        async with self._fetching:
-            is_known = self._keys is not None and any(k.key_id == key_id for k in self._keys.keys)
-            if not is_known and time.monotonic() - self._fetched_at > KEY_SET_REFRESH_SECONDS:
-                self._keys = await self._fetch_keys()
-                self._fetched_at = time.monotonic()
-        for key in self._keys.keys if self._keys else ():
-            if key.key_id == key_id:
-                return key.key
-        raise InvalidToken
+    async def _public_key(self, key_id: str | None) -> PyJWK:
+        if self._keys is None or key_id not in self._keys:
+            await self._refresh()
+        if self._keys is None:
+            raise Unavailable("Supabase's keys could not be fetched; try again.", headers=RETRY)
+        if key_id not in self._keys:
+            raise InvalidToken
+        return self._keys[key_id]
 
-    async def _fetch_keys(self) -> PyJWKSet:
+    async def _refresh(self) -> None:
+        # Anybody can name a key that does not exist: that must not become a request each time.
+        async with self._fetching:
+            if time.monotonic() < self._next_fetch:
+                return
+            try:
+                self._keys = await self._fetch_keys()
+            finally:
+                pause = RETRY_SECONDS if self._keys is None else KEY_SET_REFRESH_SECONDS
+                self._next_fetch = time.monotonic() + pause
+
+    async def _fetch_keys(self) -> dict[str | None, PyJWK]:
+        _, answer = await call(self._http, "GET", f"{self._issuer}/.well-known/jwks.json")
         try:
-            answer = await self._http.get(f"{self._issuer}/.well-known/jwks.json")
-            answer.raise_for_status()
-            return PyJWKSet.from_dict(answer.json())
-        except (httpx.HTTPError, ValueError, jwt.PyJWTError) as error:
-            raise Unavailable("Supabase's keys could not be fetched; try again.") from error
+            return {key.key_id: key for key in PyJWKSet.from_dict(answer).keys}
+        except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:
+            raise Unavailable("Supabase's keys could not be read; try again.", headers=RETRY) from error

@@ -19,25 +19,29 @@ from recollect.access.models import (
     PasswordSignIn,
     Session,
 )
-from recollect.api.callers import COOKIE, SECURE_COOKIE, Recollect, session_token, transaction
-from recollect.api.idempotency import IdempotentRoute, documented
+from recollect.api.callers import (
+    COOKIE,
+    SECURE_COOKIE,
+    Id,
+    Recollect,
+    is_secure,
+    session_token,
+    transaction,
+)
+from recollect.api.idempotency import RecollectRoute, documented
 from recollect.api.paging import Listing, Page, PageQuery
 from recollect.api.problems import responses
 from recollect.db.tenancy import Transaction
+from recollect.kit.paging import InvalidCursor
 
-router = APIRouter(tags=["access"], route_class=IdempotentRoute)
-problems = responses(400, 401, 403, 404, 422, 503)
-write_problems = responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
+router = APIRouter(tags=["access"], route_class=RecollectRoute)
 
 Reading = Annotated[Transaction, transaction("access:read")]
 Writing = Annotated[Transaction, transaction("access:write")]
 
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-
 
 def set_session_cookie(request: Request, response: Response, session: NewSession) -> None:
-    # Browsers drop Secure cookies on plain http, which is what a laptop serves on loopback.
-    secure = request.url.scheme == "https" or request.url.hostname not in _LOOPBACK
+    secure = is_secure(request)
     response.set_cookie(
         SECURE_COOKIE if secure else COOKIE,
         session.token,
@@ -64,18 +68,22 @@ def client_address(request: Request) -> str:
     return request.client.host if request.client else "unknown"
 
 
+def user_agent(request: Request) -> str | None:
+    return request.headers.get("user-agent", "")[:300] or None
+
+
 @router.post(
     "/api/auth/sign-in",
     summary="Sign in by password; the answer sets a session cookie.",
     status_code=204,
-    responses=write_problems,
+    responses=responses(401, 429, 503),
 )
 async def sign_in(wanted: PasswordSignIn, request: Request, response: Response, recollect: Recollect) -> None:
     session = await recollect.access.sign_in(
         wanted.email,
         wanted.password,
         client=client_address(request),
-        user_agent=request.headers.get("user-agent"),
+        user_agent=user_agent(request),
     )
     await end_present_session(request, recollect)
     set_session_cookie(request, response, session)
@@ -85,14 +93,12 @@ async def sign_in(wanted: PasswordSignIn, request: Request, response: Response, 
     "/api/auth/sign-in/link",
     summary="Sign in by a one-time link's token; the answer sets a session cookie.",
     status_code=204,
-    responses=write_problems,
+    responses=responses(401, 503),
 )
 async def sign_in_by_link(
     wanted: LinkSignIn, request: Request, response: Response, recollect: Recollect
 ) -> None:
-    session = await recollect.access.sign_in_by_link(
-        wanted.token, user_agent=request.headers.get("user-agent")
-    )
+    session = await recollect.access.sign_in_by_link(wanted.token, user_agent=user_agent(request))
     await end_present_session(request, recollect)
     set_session_cookie(request, response, session)
 
@@ -101,23 +107,24 @@ async def sign_in_by_link(
     "/api/auth/sign-out",
     summary="End the present session.",
     status_code=204,
-    responses=write_problems,
+    responses=responses(503),
 )
 async def sign_out(request: Request, response: Response, recollect: Recollect) -> None:
     await end_present_session(request, recollect)
     clear_session_cookie(response)
 
 
-@router.get("/api/auth/me", summary="Who the caller is.", response_model=Me, responses=problems)
+@router.get("/api/auth/me", summary="Who the caller is.", response_model=Me)
 async def me(tx: Reading, recollect: Recollect) -> Any:
     return await recollect.access.me(tx)
 
 
 @router.post(
     "/api/auth/password",
-    summary="Set or change the password; all other sessions end.",
+    summary="Set or change the password, in a session; all other sessions end.",
     status_code=204,
-    responses=write_problems,
+    responses=responses(409, 429),
+    dependencies=[Depends(documented)],
 )
 async def change_password(wanted: PasswordChange, tx: Writing, recollect: Recollect) -> None:
     await recollect.access.me(tx)
@@ -129,7 +136,6 @@ async def change_password(wanted: PasswordChange, tx: Writing, recollect: Recoll
     summary="List the browsers that are signed in.",
     response_model=Page[Session],
     response_model_exclude_unset=True,
-    responses=problems,
 )
 async def list_sessions(tx: Reading, recollect: Recollect) -> Any:
     return {"data": await recollect.access.sessions(tx)}
@@ -139,9 +145,9 @@ async def list_sessions(tx: Reading, recollect: Recollect) -> Any:
     "/api/auth/sessions/{sessionId}",
     summary="Sign one browser out.",
     status_code=204,
-    responses=problems,
+    responses=responses(404),
 )
-async def end_session(sessionId: UUID, tx: Writing, recollect: Recollect) -> None:  # noqa: N803
+async def end_session(sessionId: Id, tx: Writing, recollect: Recollect) -> None:  # noqa: N803
     await recollect.access.end_session(tx, sessionId)
 
 
@@ -150,17 +156,20 @@ async def end_session(sessionId: UUID, tx: Writing, recollect: Recollect) -> Non
     summary="List API keys, newest first.",
     response_model=Page[ApiKey],
     response_model_exclude_unset=True,
-    responses=problems,
 )
 async def list_keys(wanted: Annotated[PageQuery, Query()], tx: Reading, recollect: Recollect) -> Any:
-    listing = Listing[ApiKey](
-        recollect.cursors, ("keys",), lambda key: [key.created_at.isoformat(), str(key.id)]
-    )
+    def position(key: ApiKey) -> list[str]:
+        return [key.created_at.isoformat(), str(key.id), str(tx.principal.user_id)]
 
     async def fetch(after: list[Any] | None, limit: int) -> list[ApiKey]:
         before = (datetime.fromisoformat(after[0]), UUID(after[1])) if after else None
-        return await recollect.access.keys(tx, before=before, limit=limit)
+        keys = await recollect.access.keys(tx, before=before, limit=limit)
+        # The address does not name the caller; who it is comes with the rows.
+        if after and after[2] != str(tx.principal.user_id):
+            raise InvalidCursor
+        return keys
 
+    listing = Listing[ApiKey](recollect.cursors, ("keys",), position)
     return await listing.page(wanted, fetch)
 
 
@@ -169,7 +178,7 @@ async def list_keys(wanted: Annotated[PageQuery, Query()], tx: Reading, recollec
     summary="Make an API key; the answer is the only place where it is shown.",
     status_code=201,
     response_model=IssuedKey,
-    responses=write_problems,
+    responses=responses(409),
     dependencies=[Depends(documented)],
 )
 async def create_key(wanted: NewKey, tx: Writing, recollect: Recollect) -> Any:
@@ -180,7 +189,7 @@ async def create_key(wanted: NewKey, tx: Writing, recollect: Recollect) -> Any:
     "/api/auth/keys/{keyId}",
     summary="Revoke an API key.",
     response_model=ApiKey,
-    responses=problems,
+    responses=responses(404),
 )
-async def revoke_key(keyId: UUID, tx: Writing, recollect: Recollect) -> Any:  # noqa: N803
+async def revoke_key(keyId: Id, tx: Writing, recollect: Recollect) -> Any:  # noqa: N803
     return await recollect.access.revoke_key(tx, keyId)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
-from recollect.api import access, bank, operations, problems
+from recollect.api import access, bank, companies, operations, problems, profiles, workspaces
+from recollect.api.description import describe
 from recollect.api.edge.body import Body
 from recollect.api.edge.guard import Guard, hosts_for
 from recollect.api.edge.observe import Observe
@@ -39,24 +39,16 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.registry = registry
+    app.state.ready_turn = asyncio.Lock()
     problems.install(app)
-    for router in (operations.router, access.router, bank.router):
+    for router in (
+        operations.router,
+        access.router,
+        bank.router,
+        workspaces.router,
+        companies.router,
+        profiles.router,
+    ):
         app.include_router(router)
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     return app
-
-
-def _described(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        components = schema.setdefault("components", {})
-        problem = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        components.setdefault("schemas", {}).update(problem.pop("$defs", {}) | {"Problem": problem})
-        for unused in ("HTTPValidationError", "ValidationError"):
-            components["schemas"].pop(unused, None)
-        components["securitySchemes"] = {
-            "bearer": {"type": "http", "scheme": "bearer"},
-            "session": {"type": "apiKey", "in": "cookie", "name": "recollect_session"},
-        }
-        app.openapi_schema = schema
-    return app.openapi_schema

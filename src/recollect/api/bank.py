@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict
 
-from recollect.api.callers import Recollect, transaction
-from recollect.api.idempotency import IdempotentRoute, documented
+from recollect.api.callers import Owner, Recollect, transaction
+from recollect.api.idempotency import RecollectRoute, documented
 from recollect.api.paging import Listing, Page, PageQuery
 from recollect.api.problems import responses
 from recollect.bank.models import (
@@ -23,11 +22,10 @@ from recollect.bank.models import (
 )
 from recollect.db.tenancy import Transaction
 
-router = APIRouter(tags=["bank"], route_class=IdempotentRoute)
-problems = responses(400, 401, 403, 404, 422, 503)
-write_problems = responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503)
+router = APIRouter(tags=["bank"], route_class=RecollectRoute)
+problems = responses(404)
+write_problems = responses(404, 409)
 
-Owner = Annotated[UUID, Path(alias="userId", description="The caller's own id.")]
 Reading = Annotated[Transaction, transaction("bank:read")]
 Writing = Annotated[Transaction, transaction("bank:write")]
 Administering = Annotated[Transaction, transaction("admin")]

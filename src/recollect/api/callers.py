@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
+from pydantic import BeforeValidator
 
 from recollect.access.tokens import API_KEY_PREFIX
 from recollect.bootstrap import Services
 from recollect.db.tenancy import SERVICE, Caller, Transaction
-from recollect.errors import InvalidInput, NotAllowed, NotSignedIn
+from recollect.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn
 
 COOKIE = "recollect_session"
+# Browsers take a cookie of this name only from the site itself, over https, for all of its paths.
 SECURE_COOKIE = "__Host-recollect_session"
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def services(request: Request) -> Services:
@@ -31,8 +37,24 @@ async def _services(request: Request) -> Services:
 Recollect = Annotated[Services, Depends(_services)]
 
 
+def _canonical(given: object) -> object:
+    # Others read more than this as a UUID: braces, "urn:uuid:", and in Python any script's digits.
+    if isinstance(given, str) and not _UUID.fullmatch(given):
+        raise ValueError("that is not a UUID")
+    return given
+
+
+Id = Annotated[UUID, BeforeValidator(_canonical)]
+Owner = Annotated[Id, Path(alias="userId", description="The caller's own id; an admin's, anybody's.")]
+
+
+def is_secure(request: Request) -> bool:
+    # Browsers drop Secure cookies on plain http, which is what a laptop serves on loopback.
+    return request.url.scheme == "https" or request.url.hostname not in _LOOPBACK
+
+
 def session_token(request: Request) -> str | None:
-    return request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE)
+    return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE)
 
 
 async def caller_of(request: Request) -> Caller:
@@ -53,45 +75,51 @@ async def caller_of(request: Request) -> Caller:
     raise NotSignedIn
 
 
-def acting(needs: str) -> Callable[[Request], AsyncIterator[Transaction]]:
+class Acting:
     """A dependency: one transaction for the request, for its caller, who needs this scope.
 
     It is committed when the endpoint has returned and before the answer is sent: use it with
     ``scope="function"``.
     """
 
-    async def transaction(request: Request) -> AsyncIterator[Transaction]:
-        caller = _for_subject(await caller_of(request), _subject(request)).needing(needs)
-        async with services(request).tenancy.acting_as(caller) as tx:
-            begin: Callable[[Transaction], Awaitable[None]] | None
-            begin = getattr(request.state, "begin", None)
-            if begin is not None:
-                await begin(tx)
-            yield tx
+    def __init__(self, needs: str) -> None:
+        self.needs = needs
 
-    return transaction
+    async def __call__(self, request: Request) -> AsyncIterator[Transaction]:
+        found, subject = await caller_of(request), _subject(request)
+        is_service = found is SERVICE
+        caller = _service_for(subject) if is_service else found.about(subject).needing(self.needs)
+        try:
+            async with services(request).tenancy.acting_as(caller, for_one_call=True) as tx:
+                begin: Callable[[Transaction], Awaitable[None]] | None
+                begin = getattr(request.state, "begin", None)
+                if begin is not None:
+                    await begin(tx)
+                yield tx
+        except NotSignedIn as error:
+            if is_service:
+                raise NotFound("There is no such user.") from error
+            raise
 
 
 def transaction(needs: str) -> Any:
-    return Depends(acting(needs), scope="function")
+    return Depends(Acting(needs), scope="function")
 
 
-def _for_subject(caller: Caller, subject: UUID | None) -> Caller:
-    if caller is not SERVICE:
-        return caller.about(subject)
+def _service_for(subject: UUID | None) -> Caller:
     if subject is None:
         raise NotAllowed("The service key acts for a user; this address names none.")
-    return Caller.user(subject)
+    # The service may do everything: of the user it asks the least that every user may.
+    return Caller.user(subject).needing("read")
 
 
 def _subject(request: Request) -> UUID | None:
     named = request.path_params.get("userId")
     if named is None:
         return None
-    try:
-        return UUID(named)
-    except ValueError as error:
-        raise InvalidInput("userId: that is not a UUID.") from error
+    if not _UUID.fullmatch(named):
+        raise InvalidInput("userId: that is not a UUID.")
+    return UUID(named)
 
 
 def _is_service_key(recollect: Services, token: str) -> bool:

@@ -1,103 +1,76 @@
-"""Idempotency-Key: a POST sent twice happens once, and is answered the same.
-
-The key is claimed, and the answer kept, in the transaction of the change itself: there is no moment at
-which one stands without the other. A second request with the same key waits for the first.
-"""
+"""Idempotency-Key: a POST sent twice happens once, and is answered the same."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from fastapi import Header, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from recollect.access.store import queries
+from recollect.access.answers import Answer, Answers
 from recollect.api.callers import services
+from recollect.api.edge.body import ParsedRequest
 from recollect.db.tenancy import Transaction
 from recollect.errors import InvalidInput
-from recollect.kit.secret import ServerSecret, fingerprint
+from recollect.kit.secret import fingerprint
 
-_CONTEXT = b"idempotent response"
+# Structured headers allow no more, and neither end of it is blank: servers strip that.
+PATTERN = r"^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$"
 
-
-class ReusedKey(InvalidInput):
-    """That Idempotency-Key was used for another request; make a new one for each."""
-
-    code = "idempotency_key_reused"
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class _AnsweredBefore(Exception):
-    def __init__(self, response: Response) -> None:
-        self.response = response
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
 
 
-class IdempotentRoute(APIRoute):
-    """Honours Idempotency-Key on POST."""
+class RecollectRoute(APIRoute):
+    """A route of the API: takes JSON as the edge has parsed it, and honours Idempotency-Key on POST."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
-        if "POST" not in (self.methods or ()):
+        methods = self.methods or set()
+        if methods <= {"GET", "HEAD", "DELETE"}:
             return handle
 
-        async def once(request: Request) -> Response:
-            key = request.headers.get("idempotency-key")
+        async def handle_parsed(request: Request) -> Response:
+            request = ParsedRequest(request.scope, request.receive)
+            key = request.headers.get("idempotency-key") if request.method == "POST" else None
             if key is None:
                 return await handle(request)
             return await _Once(request, key).answer(handle)
 
-        return once
+        return handle_parsed
 
 
 class _Once:
     def __init__(self, request: Request, key: str) -> None:
+        if not re.fullmatch(PATTERN, key):
+            raise InvalidInput("Idempotency-Key: 1 to 255 printable ASCII characters.")
         self._request = request
         self._key = key
-        self._secret: ServerSecret = services(request).secret
+        self._answers = Answers(services(request).secret)
         self._transaction: Transaction | None = None
 
-    async def answer(self, handle: Callable[[Request], Coroutine[Any, Any, Response]]) -> Response:
+    async def answer(self, handle: Callable[[Request], Awaitable[Response]]) -> Response:
         self._request.state.begin = self._claim
         try:
             response = await handle(self._request)
         except _AnsweredBefore as before:
-            return before.response
+            return _again(before.answer)
         if self._transaction is not None and response.status_code < 400:
-            await self._keep(self._transaction, response)
+            await self._answers.keep(self._transaction, self._key, _as_answer(response))
         return response
 
     async def _claim(self, tx: Transaction) -> None:
-        if not 1 <= len(self._key) <= 255 or not self._key.isprintable():
-            raise InvalidInput("Idempotency-Key: 1 to 255 printable characters.")
-        print_of_request = await self._fingerprint()
-        tx.hold()
-        claimed = await tx.maybe(
-            queries.claim_idempotency_key, {"key": self._key, "fingerprint": print_of_request}
-        )
-        if claimed is not None:
-            self._transaction = tx
-            return
-        before = await tx.one(queries.find_idempotent_response, {"key": self._key})
-        if before["fingerprint"] != print_of_request:
-            raise ReusedKey
-        raise _AnsweredBefore(self._restored(before))
-
-    async def _keep(self, tx: Transaction, response: Response) -> None:
-        kept = {"body": bytes(response.body).decode(), "type": response.headers.get("content-type")}
-        sealed = self._secret.seal(json.dumps(kept).encode(), _CONTEXT)
-        await tx.run(
-            queries.keep_idempotent_response,
-            {"key": self._key, "status": response.status_code, "sealed": sealed},
-        )
-
-    def _restored(self, before: dict[str, Any]) -> Response:
-        kept = json.loads(self._secret.unseal(before["sealed_response"], _CONTEXT))
-        headers = {"Idempotency-Replayed": "true"}
-        if kept["type"]:
-            headers["Content-Type"] = kept["type"]
-        return Response(kept["body"], before["status"], headers=headers)
+        before = await self._answers.claim(tx, self._key, await self._fingerprint())
+        if before is not None:
+            raise _AnsweredBefore(before)
+        self._transaction = tx
 
     async def _fingerprint(self) -> bytes:
         url = self._request.url
@@ -109,15 +82,25 @@ class _Once:
         )
 
 
+def _as_answer(response: Response) -> Answer:
+    return Answer(response.status_code, response.headers.get("content-type"), bytes(response.body).decode())
+
+
+def _again(answer: Answer) -> Response:
+    headers = {"Idempotency-Replayed": "true"}
+    if answer.content_type:
+        headers["Content-Type"] = answer.content_type
+    return Response(answer.body, answer.status, headers=headers)
+
+
 async def documented(
     idempotency_key: str | None = Header(
         None,
         alias="Idempotency-Key",
-        min_length=1,
         max_length=255,
-        pattern=r"^[\x20-\x7e]+$",
+        pattern=PATTERN,
         description="Send the same key again to repeat a request without repeating its effect.",
     ),
 ) -> None:
-    """Puts the header into the API's description; IdempotentRoute does the work."""
+    """Puts the header into the API's description; RecollectRoute does the work."""
     del idempotency_key

@@ -40,11 +40,13 @@ async def health(recollect: Recollect) -> Any:
     response_model=Ready,
     responses=responses(503),
 )
-async def ready(recollect: Recollect) -> Any:
+async def ready(request: Request, recollect: Recollect) -> Any:
     try:
-        async with await psycopg.AsyncConnection.connect(
-            recollect.database.admin, connect_timeout=3
-        ) as connection:
+        # One at a time: anybody may ask, and each question takes one of the database's connections.
+        async with (
+            request.app.state.ready_turn,
+            await psycopg.AsyncConnection.connect(recollect.database.admin, connect_timeout=3) as connection,
+        ):
             found = await migrate.status(connection)
     except psycopg.OperationalError as error:
         raise Unavailable("The database does not answer.", headers=RETRY) from error
@@ -53,6 +55,11 @@ async def ready(recollect: Recollect) -> Any:
     return {"status": "ready", "migrations": len(found.applied)}
 
 
-@router.get("/metrics", summary="Figures for Prometheus.", response_class=Response)
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus.",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 async def metrics(request: Request) -> Response:
     return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)

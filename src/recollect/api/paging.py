@@ -6,17 +6,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from recollect.kit.paging import Cursors
 
 T = TypeVar("T")
 
 
+def _plain_digits(given: object) -> object:
+    # Pydantic also reads "1_0", " 10" and "10.0" as ten.
+    if isinstance(given, str) and not (given.isascii() and given.isdigit()):
+        raise ValueError("a whole number, in digits")
+    return given
+
+
 class PageQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    limit: Annotated[int, Field(ge=1, le=1_000, description="At most this many.")] = 1_000
+    limit: Annotated[
+        int, Field(ge=1, le=1_000, description="At most this many."), BeforeValidator(_plain_digits)
+    ] = 1_000
     cursor: Annotated[
         str | None,
         Field(min_length=1, max_length=4_000, description="nextCursor of the page before."),

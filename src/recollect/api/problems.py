@@ -9,13 +9,17 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Route
 
 from recollect.errors import RecollectError
+from recollect.kit.logs import logger
 
 MEDIA_TYPE = "application/problem+json"
+log = logger("http")
 
 
 class InvalidField(BaseModel):
@@ -76,6 +80,8 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 async def _on_recollect_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
     assert isinstance(error, RecollectError)  # noqa: S101 - registered for this type alone
+    if error.status >= 500:
+        log.warning("request failed", code=error.code)
     return response_to(error)
 
 
@@ -86,14 +92,27 @@ async def _on_invalid(request: Request, error: Exception) -> Response:  # noqa: 
     return problem_response("invalid_input", 422, f"{listed}.", errors=fields)
 
 
-async def _on_http_exception(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type alone
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_at(request))
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     detail = {
         404: "There is nothing at this address; /docs lists what there is.",
         405: "This address takes other methods; see the Allow header.",
     }.get(error.status_code, str(error.detail))
-    return problem_response(code, error.status_code, detail, headers=error.headers)
+    return problem_response(code, error.status_code, detail, headers=headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    # Starlette names only the methods of the first route that has this path.
+    return sorted(
+        method
+        for found in iter_route_contexts(request.app.routes)
+        if isinstance(found.original_route, Route) and found.original_route.path_regex.match(request.url.path)
+        for method in found.original_route.methods or ()
+    )
 
 
 def _invalid_field(found: Mapping[str, Any]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from recollect.api.edge.protocol import Protocol
 from recollect.errors import Misconfigured
 
 
@@ -43,6 +44,8 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=Protocol,
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,

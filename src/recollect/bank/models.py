@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from recollect.errors import InvalidInput
-from recollect.kit.text import Text, check_json
+from recollect.kit.text import NumberOnly, Text, check_json
 
 DEFAULT_NAMESPACE = "default"
 MAX_VALUE_BYTES = 10_240
@@ -74,5 +74,5 @@ class Append(Model):
 
     key: Key
     item: Any = Field(description="Any JSON; becomes the last entry.")
-    keep: Annotated[int, Field(ge=1, le=MAX_KEPT)] = 10
+    keep: Annotated[int, Field(ge=1, le=MAX_KEPT), NumberOnly] = 10
     namespace: Namespace = DEFAULT_NAMESPACE

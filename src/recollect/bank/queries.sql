@@ -48,7 +48,7 @@ where user_id = %(user_id)s and (%(namespace)s::text is null or namespace = %(na
 -- Delete entries of a namespace that nobody has touched for too long, a batch at a time.
 delete from user_memory where id in (
   select id from user_memory
-  where namespace = %(namespace)s and updated_at < now() - %(age)s
+  where namespace = %(namespace)s and updated_at < now() - %(age)s::interval
   limit %(batch)s for update skip locked
 )
 

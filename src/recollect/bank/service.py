@@ -65,10 +65,10 @@ class Bank:
     ) -> Entry:
         """One entry; an error if there is none."""
         place = _valid(_namespace, "namespace", namespace), _valid(_key, "key", key)
-        try:
-            return await self._store.get(tx, user_id, *place)
-        except NotFound as error:
-            raise UnknownKey from error
+        entry = await self._store.get(tx, user_id, *place)
+        if entry is None:
+            raise UnknownKey
+        return entry
 
     async def set_memory_key(
         self,

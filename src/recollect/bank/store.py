@@ -46,9 +46,10 @@ class BankStore:
         rows = await tx.all(queries.list_namespaces, parameters, last=True)
         return [NamespaceSummary(**row) for row in rows]
 
-    async def get(self, tx: Transaction, user_id: UUID, namespace: str, key: str) -> Entry:
+    async def get(self, tx: Transaction, user_id: UUID, namespace: str, key: str) -> Entry | None:
         parameters = {"user_id": user_id, "namespace": namespace, "key": key}
-        return self._entry(await tx.one(queries.get_entry, parameters, last=True))
+        row = await tx.maybe(queries.get_entry, parameters, last=True)
+        return self._entry(row) if row else None
 
     async def put(self, tx: Transaction, user_id: UUID, namespace: str, key: str, value: Any) -> Entry:
         stored = self._sealer.to_store(serialised(value), user_id, namespace, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from recollect.cli import keys, serving, users
+from recollect.cli import bank, doctor, keys, serving, users, workspaces
 from recollect.cli.console import fail_with
 from recollect.errors import RecollectError
 
@@ -17,8 +17,11 @@ app = typer.Typer(
 app.command()(serving.serve)
 app.command()(serving.worker)
 app.command()(serving.migrate)
+app.command()(doctor.doctor)
 app.add_typer(users.app, name="user")
 app.add_typer(keys.app, name="key")
+app.add_typer(workspaces.app, name="workspace")
+app.add_typer(bank.app, name="bank")
 
 
 def main() -> None:

@@ -3,44 +3,66 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Annotated, Any, NoReturn, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
-import uvloop
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from recollect.bootstrap import Services, open_services
-from recollect.errors import RecollectError
-from recollect.kit import logs
-from recollect.settings import Settings
+from recollect.errors import Misconfigured, RecollectError
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from recollect.bootstrap import Services
+    from recollect.db.tenancy import Transaction
+    from recollect.settings import Settings
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-out = Console(soft_wrap=True, highlight=False)
+# What goes into a pipe is never cut to the width of a terminal.
+out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 100_000)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
+PATIENCE_SECONDS = 2
+
+
 def load_settings(**overrides: Any) -> Settings:
+    # Imported here, like all that is only needed to run a command: --help answers without it.
+    from pydantic_settings import SettingsError  # noqa: PLC0415
+
+    from recollect.kit import logs  # noqa: PLC0415
+    from recollect.settings import Settings  # noqa: PLC0415
+
     try:
         settings = Settings(**{name: value for name, value in overrides.items() if value is not None})
     except ValidationError as error:
         found = error.errors()[0]
-        name = ".".join(str(part) for part in found["loc"])
-        fail(f"The setting {name} is not usable: {found['msg']}.")
+        name = str(found["loc"][0])
+        if name in Settings.model_fields:
+            name = f"RECOLLECT_{name.upper()}"
+        raise Misconfigured(f"The setting {name} is not usable: {found['msg']}.") from error
+    except SettingsError as error:
+        # Names the field, and not what it holds.
+        raise Misconfigured(f"The settings cannot be read: {error}.") from error
     logs.configure(settings.log_level)
     return settings
 
 
 def with_services(work: Callable[[Services], Awaitable[T]]) -> T:
     """Run one command against the database, whether or not a server is running."""
+    from recollect.bootstrap import open_services  # noqa: PLC0415 - see load_settings
+
     settings = load_settings()
 
     async def run() -> T:
@@ -50,9 +72,39 @@ def with_services(work: Callable[[Services], Awaitable[T]]) -> T:
     return run_async(run())
 
 
+@contextlib.asynccontextmanager
+async def acting_for(services: Services, email: str) -> AsyncIterator[tuple[Transaction, UUID]]:
+    """A transaction in which everything is done as that user would do it."""
+    from recollect.db.tenancy import Caller  # noqa: PLC0415 - see load_settings
+
+    user = await services.access.find_user(email)
+    async with services.tenancy.acting_as(Caller.user(user.id)) as tx:
+        yield tx, user.id
+
+
 def run_async(work: Coroutine[Any, Any, T]) -> T:
+    import uvloop  # noqa: PLC0415 - see load_settings
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
+
+
+@contextlib.asynccontextmanager
+async def waiting(
+    doing: str, *, patience: float = PATIENCE_SECONDS, console: Console = err
+) -> AsyncIterator[None]:
+    """Say what is being done, and for how long, if it takes more than a moment."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    progress = Progress(*columns, console=console, transient=True)
+    progress.add_task(doing, total=None)
+    timer = asyncio.get_running_loop().call_later(patience, progress.start)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        progress.stop()
 
 
 def validated(model: type[M], **fields: Any) -> M:
@@ -65,33 +117,51 @@ def validated(model: type[M], **fields: Any) -> M:
 
 
 def show(value: BaseModel | Mapping[str, Any], *, as_json: bool) -> None:
-    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    fields = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     if as_json:
-        print_json(plain)
+        print_json(fields)
         return
     table = Table.grid(padding=(0, 2))
-    for name, field in plain.items():
-        table.add_row(f"[dim]{name}[/dim]", _cell(field))
+    for name, field in fields.items():
+        table.add_row(f"[dim]{name}[/dim]", plain(field))
     out.print(table)
 
 
 def show_all(
     values: Sequence[BaseModel], columns: Sequence[str], *, as_json: bool, by_alias: bool = False
 ) -> None:
-    rows = [value.model_dump(mode="json") for value in values]
     if as_json:
         print_json([value.model_dump(mode="json", by_alias=by_alias) for value in values])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column.replace("_", " "))
-    for row in rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    out.print(table if rows else "[dim]nothing there[/dim]")
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for value in values:
+        row = value.model_dump(mode="json")
+        table.add_row(*(plain(row[column]) for column in columns))
+    out.print(table if values else "[dim]nothing there[/dim]")
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    text = json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    # The same JSON, but inert on a terminal.
+    typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def print_value(value: Any) -> None:
+    """Text as it is, everything else as JSON; byte for byte, unless a terminal would obey it."""
+    if not isinstance(value, str):
+        print_json(value)
+    else:
+        typer.echo(plain(value, keeping="\n\t").plain if sys.stdout.isatty() else value)
+
+
+def plain(value: Any, *, keeping: str = "") -> Text:
+    """For people to see. Stored text may hold terminal escapes and markup; shown, it is inert."""
+    if value is None:
+        return Text()
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return Text("".join(c if c.isprintable() or c in keeping else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 def fail(message: str) -> NoReturn:
@@ -102,12 +172,3 @@ def fail(message: str) -> NoReturn:
 
 def fail_with(error: RecollectError) -> NoReturn:
     fail(error.detail)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    # Stored text may hold terminal escapes; shown, it is inert.
-    printable = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-    return printable.replace("[", r"\[")

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from recollect.access.models import ApiKey, IssuedKey, NewKey
-from recollect.bootstrap import Services
-from recollect.cli.console import AsJson, out, print_json, show, show_all, validated, with_services
-from recollect.db.tenancy import Caller
+from recollect.cli.console import (
+    AsJson,
+    acting_for,
+    out,
+    print_json,
+    show,
+    show_all,
+    validated,
+    with_services,
+)
+
+if TYPE_CHECKING:
+    from recollect.bootstrap import Services
 
 app = typer.Typer(help="API keys.", no_args_is_help=True)
 
@@ -34,8 +44,7 @@ def create(
     wanted = validated(NewKey, name=name, scopes=scope or ["read", "write"], expires_at=expires_at)
 
     async def make(services: Services) -> IssuedKey:
-        owner = await services.access.find_user(user)
-        async with services.tenancy.acting_as(Caller.user(owner.id)) as tx:
+        async with acting_for(services, user) as (tx, _):
             return await services.access.create_key(tx, wanted)
 
     issued = with_services(make)
@@ -51,8 +60,7 @@ def list_(user: Owner, as_json: AsJson = False) -> None:
     """List a user's API keys, newest first."""
 
     async def fetch(services: Services) -> list[ApiKey]:
-        owner = await services.access.find_user(user)
-        async with services.tenancy.acting_as(Caller.user(owner.id)) as tx:
+        async with acting_for(services, user) as (tx, _):
             return await services.access.keys(tx, limit=1000)
 
     columns = ("prefix", "name", "scopes", "last_used_at", "expires_at", "revoked_at", "id")
@@ -66,8 +74,7 @@ def revoke(
     """Make a key worthless, at once and for good."""
 
     async def end(services: Services) -> ApiKey:
-        owner = await services.access.find_user(user)
-        async with services.tenancy.acting_as(Caller.user(owner.id)) as tx:
+        async with acting_for(services, user) as (tx, _):
             return await services.access.revoke_key(tx, key_id)
 
     show(with_services(end), as_json=as_json)

@@ -6,19 +6,18 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Coroutine
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.access.models import User
-from recollect.api.app import create_app
-from recollect.api.server import Server, listen
-from recollect.bootstrap import Services, bring_up_to_date, open_database, open_services
 from recollect.cli.console import AsJson, err, load_settings, out, print_json, run_async
-from recollect.db.database import Database
-from recollect.db.migrate import Migration
-from recollect.jobs.worker import work
-from recollect.settings import Settings
+
+if TYPE_CHECKING:
+    from recollect.access.models import User
+    from recollect.bootstrap import Services
+    from recollect.db.database import Database
+    from recollect.db.migrate import Migration
+    from recollect.settings import Settings
 
 Port = Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8000")]
 Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")]
@@ -30,6 +29,12 @@ def serve(port: Port = None, host: Host = None) -> None:
 
 
 async def _serve(settings: Settings) -> None:
+    # The web framework takes a second to load, which only this command should cost.
+    from recollect.api.app import create_app  # noqa: PLC0415
+    from recollect.api.server import Server, listen  # noqa: PLC0415
+    from recollect.bootstrap import open_services  # noqa: PLC0415
+    from recollect.jobs.worker import work  # noqa: PLC0415
+
     listener = listen(settings.host, settings.port)
     with contextlib.closing(listener):
         async with (
@@ -45,6 +50,9 @@ async def _serve(settings: Settings) -> None:
 
 def worker() -> None:
     """Run a worker alone, beside servers elsewhere."""
+    from recollect.bootstrap import open_services  # noqa: PLC0415 - see load_settings
+    from recollect.jobs.worker import work  # noqa: PLC0415
+
     settings = load_settings()
 
     async def run() -> None:
@@ -64,6 +72,8 @@ def worker() -> None:
 
 def migrate(as_json: AsJson = False) -> None:
     """Bring the database's schema up to date."""
+    from recollect.bootstrap import bring_up_to_date, open_database  # noqa: PLC0415 - see load_settings
+
     settings = load_settings()
 
     def report(migration: Migration) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recollect.access.models import NewUser, User
-from recollect.bootstrap import Services
 from recollect.cli.console import AsJson, fail, out, print_json, show, show_all, validated, with_services
+
+if TYPE_CHECKING:
+    from recollect.bootstrap import Services
 
 app = typer.Typer(help="Users.", no_args_is_help=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -118,6 +119,13 @@ def _as_login(url: str, login: str, password: str) -> str:
 
 
 def _parse(url: str) -> dict[str, Any]:
+    # Pieces of a password that was not encoded are taken for host, port or options, and then quoted in
+    # errors. So such an address is refused before anybody tries it.
+    secret = re.match(r"\w+://[^:@/?#]*:(.*)@", url, re.DOTALL)
+    if secret and re.search(r"[@:/?#\s]", secret[1]):
+        raise Misconfigured(
+            "In RECOLLECT_DATABASE_URL, write @ : / ? # within the password as %40 %3A %2F %3F %23."
+        )
     try:
         return conninfo_to_dict(url)
     except ProgrammingError:

@@ -106,17 +106,18 @@ class Principal:
 class Transaction:
     """Takes a connection at its first statement, and none if it never has one.
 
-    A statement marked ``last`` takes the commit along in its own round trip. It is a hint: whoever
-    opened the transaction can ``hold`` it open to add something that must stand or fall with the work.
+    A service marks the statement that completes its work as ``last``. Where the transaction was opened
+    for that one call, the commit then travels along in the same round trip; elsewhere the mark means
+    nothing, and calls can be put together in one transaction.
     """
 
-    def __init__(self, pool: Pool, caller: Caller) -> None:
+    def __init__(self, pool: Pool, caller: Caller, *, for_one_call: bool) -> None:
         self.caller = caller
         self._pool = pool
         self._connection: Connection | None = None
         self._claims: str | None = None
         self._finished = False
-        self._held = False
+        self._commits_early = for_one_call
 
     async def all(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> list[DictRow]:
         cursor = await self._execute(query, parameters, last=last)
@@ -150,13 +151,13 @@ class Transaction:
         return Principal.from_claims(claims)
 
     def hold(self) -> None:
-        """Keep ``last`` statements from committing; the opener has something to add."""
-        self._held = True
+        """Let no ``last`` statement commit after all: something else must stand or fall with it."""
+        self._commits_early = False
 
     async def _execute(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
         if self._finished:
             raise RuntimeError(f"{query.name} comes after the transaction's last statement")
-        last = last and not self._held
+        last = last and self._commits_early
         with told_to_callers():
             if self._connection is None:
                 cursor = await self._begin_with(query, parameters, last=last)
@@ -212,6 +213,6 @@ class Tenancy:
         self._api_pool = api_pool
         self._service_pool = service_pool
 
-    def acting_as(self, caller: Caller) -> Transaction:
+    def acting_as(self, caller: Caller, *, for_one_call: bool = False) -> Transaction:
         pool = self._service_pool if caller.proof is Proof.SERVICE else self._api_pool
-        return Transaction(pool, caller)
+        return Transaction(pool, caller, for_one_call=for_one_call)

@@ -27,7 +27,7 @@ class Cursors:
 
     def after(self, listing: Sequence[str], position: Sequence[Any]) -> str:
         """A cursor for what follows ``position`` in the list that ``listing`` names."""
-        body = json.dumps(list(position), separators=(",", ":")).encode()
+        body = json.dumps(list(position), ensure_ascii=False, separators=(",", ":")).encode()
         signed = self._signature(listing, body) + body
         return base64.urlsafe_b64encode(signed).decode().rstrip("=")
 

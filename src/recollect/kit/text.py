@@ -6,7 +6,7 @@ import json
 import math
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from recollect.errors import InvalidInput, MalformedRequest
 
@@ -49,8 +49,19 @@ def _plain(text: str) -> str:
         raise ValueError(error.detail) from error
 
 
-# For every text field of an input model.
-Text = Annotated[str, AfterValidator(_plain)]
+# For every text field of an input model. Half a surrogate pair is no text to a pattern either way.
+Text = Annotated[str, AfterValidator(_plain), Field(json_schema_extra={"pattern": r"^[^\x00]*$"})]
+
+
+def _number_only(given: object) -> object:
+    # Pydantic also reads "5" and true as numbers; a JSON schema's integer is 5 or 5.0.
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return given
+    raise ValueError("a whole number")
+
+
+# For every whole number of an input model that comes as JSON.
+NumberOnly = BeforeValidator(_number_only)
 
 
 def strict_json(body: bytes) -> Any:
@@ -118,15 +129,16 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _integer(digits: str) -> int:
+def _number(digits: str) -> int | float:
     # Longer than any 64-bit number: refused before Python spends time on it.
     if len(digits) > 20:
         raise InvalidJson("A number does not fit into 64 bits; send it as text.")
-    return int(digits)
+    # An integer has no negative zero, and would come back as another number.
+    return -0.0 if digits == "-0" else int(digits)
 
 
 def _no_constant(name: str) -> Any:
     raise InvalidJson(f"{name} is not JSON.")
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer)
+_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from ipaddress import ip_address
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import Headers
@@ -12,6 +14,7 @@ from recollect.errors import MalformedRequest, NotAllowed, RecollectError
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
 class UnknownHost(MalformedRequest):
@@ -46,9 +49,10 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         _check_address(scope)
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
+        host = headers.get("host", "").lower()
+        named = _HOST.fullmatch(host)
         # Against DNS rebinding: a page whose name was pointed at loopback still sends its own name.
-        if self._hosts is not None and _without_port(host) not in self._hosts:
+        if named is None or (self._hosts is not None and named["name"] not in self._hosts):
             raise UnknownHost
         # A browser sends cookies along by itself; an Authorization header it does not.
         if scope["method"] not in _SAFE and "authorization" not in headers:
@@ -56,10 +60,22 @@ class Guard:
 
 
 def hosts_for(bound_to: str, public_url: str | None) -> frozenset[str] | None:
-    public = {urlsplit(public_url).hostname or ""} if public_url else set()
-    if _without_port(bound_to) in _LOOPBACK | {"::1"}:
-        return _LOOPBACK | public
-    return _LOOPBACK | public if public else None
+    public = {_name_in(public_url)} if public_url else set()
+    if public or _is_loopback(bound_to):
+        return _LOOPBACK | public | {f"[{bound_to}]" if ":" in bound_to else bound_to}
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _name_in(url: str) -> str:
+    name = urlsplit(url).hostname or ""
+    return f"[{name}]" if ":" in name else name
 
 
 def _check_same_site(headers: Headers, host: str) -> None:
@@ -70,7 +86,7 @@ def _check_same_site(headers: Headers, host: str) -> None:
         return
     # Older browsers send Origin alone; a client that sends neither is not a browser.
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != host:
+    if origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}:
         raise CrossSite
 
 
@@ -84,7 +100,3 @@ def _check_address(scope: Scope) -> None:
             raise MalformedRequest("The address is not UTF-8.") from error
         if "\x00" in text:
             raise MalformedRequest("The address contains a NUL character.")
-
-
-def _without_port(host: str) -> str:
-    return host.lower() if host.endswith("]") else host.lower().rsplit(":", 1)[0]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+import traceback
 from secrets import token_hex
+from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -15,6 +17,9 @@ from recollect.api.problems import problem_response
 from recollect.kit.logs import logger
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+HUNG_UP = 499
+"""What is recorded when the client left before there was an answer."""
 log = logger("http")
 
 
@@ -40,7 +45,7 @@ class Observe:
             await self.app(scope, receive, send)
             return
         request_id = _request_id(scope)
-        status = 500
+        status: int | None = None
         started = time.perf_counter()
 
         async def send_with_id(message: Message) -> None:
@@ -53,24 +58,26 @@ class Observe:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             await self.app(scope, receive, send_with_id)
-        except Exception:
-            log.exception("request failed", route=_route(scope))
-            if status == 500:
+        except Exception as error:  # noqa: BLE001 - the last resort of every request
+            log.error("request failed", route=_route(scope), **_where(error))  # noqa: TRY400
+            if status is None:
                 answer = problem_response(
                     "internal_error", 500, f"This is our fault. Quote request {request_id}."
                 )
                 await answer(scope, receive, send_with_id)
         finally:
-            self._record(scope, status, time.perf_counter() - started)
+            self._record(scope, status or HUNG_UP, time.perf_counter() - started)
             structlog.contextvars.unbind_contextvars("request_id")
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
-        self._requests.labels(scope["method"], route, status).inc()
+        # Clients can make methods up, and each would be a metric of its own.
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._requests.labels(method, route, status).inc()
         self._seconds.labels(route).observe(seconds)
         log.info(
             "request",
-            method=scope["method"],
+            method=method,
             route=route,
             status=status,
             ms=round(seconds * 1000, 2),
@@ -81,6 +88,17 @@ def _route(scope: Scope) -> str:
     # The template, not the path: paths carry ids, and would make a metric each.
     route = scope.get("route")
     return getattr(route, "path", "unmatched")
+
+
+def _where(error: BaseException) -> dict[str, Any]:
+    """What failed and where, without what it said: a database's message quotes the values at hand."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return {
+        "error": type(error).__qualname__,
+        "cause": type(error.__cause__).__qualname__ if error.__cause__ else None,
+        "sqlstate": getattr(error, "sqlstate", None),
+        "trace": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }
 
 
 def _request_id(scope: Scope) -> str:

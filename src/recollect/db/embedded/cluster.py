@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from recollect.db.embedded.accounts import run_as
-from recollect.db.embedded.failures import DidNotStart
+from recollect.db.embedded.failures import DidNotStart, advice_on
 from recollect.db.embedded.keeper import environment
 from recollect.db.embedded.locks import Lock
 from recollect.db.embedded.places import Places, give
@@ -97,8 +97,8 @@ def _initdb(places: Places, command: list[str], keeper_lock: Lock) -> None:
         output: bytes = getattr(error, "output", None) or b""
         said = "\n".join(output.decode(errors="replace").splitlines()[-12:])
         raise DidNotStart(
-            f"Creating the database in {places.base} failed: initdb did not succeed. "
-            f"Correct what it names, then start again:\n{said}"
+            f"Creating the database in {places.base} failed. {advice_on(said)} "
+            f"The last lines of initdb are:\n{said}"
         ) from error
 
 

@@ -39,10 +39,15 @@ def explained(doing: str, path: Path) -> Iterator[None]:
 
 def did_not_start(why: str, log: Path) -> DidNotStart:
     last_lines = tail(log)
-    advice = _DISK_FULL if "No space left on device" in last_lines else "Correct it, then retry."
     return DidNotStart(
-        f"The embedded Postgres {why}. {advice} Its log is {log}; the last lines are:\n{last_lines}"
+        f"The embedded Postgres {why}. {advice_on(last_lines)} "
+        f"Its log is {log}; the last lines are:\n{last_lines}"
     )
+
+
+def advice_on(output: str) -> str:
+    full = "No space left on device" in output
+    return _DISK_FULL if full else "Correct what it says, then start again."
 
 
 def tail(log: Path, lines: int = 12) -> str:

@@ -7,6 +7,7 @@ import the standard library only. What it and Postgres say goes to Postgres's lo
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -78,15 +79,14 @@ class Keeper:
             pause = min(pause * 2, 1.0)
 
     def _run_postmaster(self) -> int:
-        os.ftruncate(self.orders.keeper_lock, 0)
+        announce(self.orders.keeper_lock, "")
         clear_leftovers(Path(self.orders.data_dir), Path(self.orders.socket_dir))
         with self._changing:
             if self._stopping.is_set():
                 return 0
             self._ended.clear()
             self._postmaster = self._start_postmaster()
-        announcement = f"{os.getpid()} {self._postmaster.pid}\n"
-        os.pwrite(self.orders.keeper_lock, announcement.encode(), 0)
+        announce(self.orders.keeper_lock, f"{os.getpid()} {self._postmaster.pid}")
         status = self._postmaster.wait()
         self._ended.set()
         return status
@@ -124,7 +124,14 @@ class Keeper:
 
     def _bound_log(self) -> None:
         while not self._stopping.wait(LOG_CHECKED_EVERY):
-            bound_log(Path(self.orders.log))
+            with contextlib.suppress(OSError):
+                bound_log(Path(self.orders.log))
+
+
+def announce(keeper_lock: int, text: str) -> None:
+    """Tell users of the keeper and the postmaster that are up, or with nothing that none is."""
+    # Always of one length: a full disk lets us overwrite, but not write anew what was cut off.
+    os.pwrite(keeper_lock, f"{text:31}\n".encode(), 0)
 
 
 def postgres_command(orders: Orders) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,9 +53,9 @@ def arrange(home: Path, major: int) -> Places:
         base, account = _places_for_root(home, name)
     else:
         base, account = home, None
-        _make(home, 0o700)
+        make(home, 0o700)
     locks = base / f"{name}.locks"
-    _make(locks, 0o700)
+    make(locks, 0o700)
     return Places(
         base=base,
         data_dir=base / name,
@@ -73,7 +74,7 @@ def _places_for_root(home: Path, name: str) -> tuple[Path, Account]:
     """
     outside = SYSTEM_DIR / _digest(home)
     if (outside / name).exists():
-        _make(home, 0o700)
+        make(home, 0o700)
         return outside, owner_of(outside / name)
     if (home / name).exists():
         account = owner_of(home / name)
@@ -85,12 +86,12 @@ def _places_for_root(home: Path, name: str) -> tuple[Path, Account]:
         return home, account
     account = unprivileged()
     if _may_hold_a_cluster(home, account):
-        _make(home, 0o711)
+        make(home, 0o711)
         return home, account
-    _make(home, 0o700)
-    _make(SYSTEM_DIR, 0o711)
+    make(home, 0o700)
+    make(SYSTEM_DIR, 0o711)
     _require(SYSTEM_DIR, owners={0, account.uid}, closed=0o022)
-    _make(outside, 0o711)
+    make(outside, 0o711)
     (outside / "WHERE").write_text(f"The Postgres data of {home}\n")
     return outside, account
 
@@ -110,7 +111,7 @@ def socket_dir_for(base: Path, major: int, account: Account | None) -> Path:
     if len(text) > _LONGEST_SOCKET_DIR or set(text) & set(b',"\\'):
         path = TEMP_DIR / f"recollect-{os.geteuid()}-{_digest(base)}-{major}"
     owner = os.geteuid() if account is None else account.uid
-    _make(path, 0o700)
+    make(path, 0o700)
     _require(path, owners={os.geteuid(), owner}, closed=0o077)
     if account is not None:
         give(path, account)
@@ -126,17 +127,20 @@ def give(path: Path, account: Account) -> None:
         os.close(fd)
 
 
-def _make(path: Path, mode: int) -> None:
+def make(path: Path, mode: int) -> None:
     """Make a directory and those above it that are missing; leave existing ones as they are."""
-    if not path.parent.exists():
-        _make(path.parent, mode)
+    if path.exists():
+        return
+    make(path.parent, mode)
+    # It appears with its final mode: another process must not judge it by an earlier one.
+    new = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+    new.chmod(mode)
     try:
-        path.mkdir()
-    except FileExistsError:
+        new.rename(path)
+    except OSError:
+        new.rmdir()
         if not path.is_dir():
             raise
-    else:
-        path.chmod(mode)
 
 
 def _require(path: Path, *, owners: set[int], closed: int) -> None:

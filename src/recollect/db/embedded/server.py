@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import threading
 import time
@@ -97,7 +96,7 @@ async def _until_ready(server: EmbeddedPostgres, places: Places, password: str) 
     our_keeper: subprocess.Popen[bytes] | None = None
     refusal = "no connection was possible"
     while time.monotonic() < deadline:
-        if our_keeper is not None and our_keeper.poll():
+        if our_keeper is not None and not _kept(places) and await asyncio.to_thread(our_keeper.wait) != 0:
             raise did_not_start("ended each time it was started", places.log)
         started = await asyncio.to_thread(start_unless_kept, places, password)
         our_keeper = started or our_keeper
@@ -156,7 +155,7 @@ def start_unless_kept(places: Places, password: str | None = None) -> subprocess
     with explained("Starting the embedded Postgres", places.base), Lock(places.keeper_lock) as lock:
         if not lock.try_exclusive():
             return None
-        os.ftruncate(lock.fileno(), 0)
+        keeper.announce(lock.fileno(), "")
         programs = bin_dir(places.major, places.account)
         if password is not None:
             cluster.create_unless_there(places, programs, lock, "postgres", password)
@@ -177,9 +176,14 @@ def start_unless_kept(places: Places, password: str | None = None) -> subprocess
     return process
 
 
+def _kept(places: Places) -> bool:
+    with Lock(places.keeper_lock) as lock:
+        return not lock.try_shared()
+
+
 def _announced(places: Places) -> bool:
     """Whether the keeper has a postmaster of its own, not one that it found and will end."""
-    return places.keeper_lock.stat().st_size > 0
+    return places.keeper_lock.read_text().strip() != ""
 
 
 async def _until_stopped_or_shared(places: Places) -> None:
@@ -193,9 +197,8 @@ async def _until_stopped_or_shared(places: Places) -> None:
 
 def _stopping(places: Places) -> bool:
     """Whether there is still a keeper, but no user."""
-    with Lock(places.keeper_lock) as lock:
-        if lock.try_shared():
-            return False
+    if not _kept(places):
+        return False
     with Lock(places.leaving_lock) as turn, Lock(places.users_lock) as users:
         turn.wait_exclusive()
         return users.try_exclusive() or not users.try_shared()

@@ -1,0 +1,54 @@
+"""Every statement in every queries.sql is one that Postgres accepts on the migrated schema."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+
+import psycopg
+import pytest
+
+import recollect
+from recollect.db.queries import Queries, Query
+
+pytestmark = pytest.mark.anyio
+
+
+def _all_queries() -> list[tuple[str, Query]]:
+    found = []
+    for module in pkgutil.walk_packages(recollect.__path__, "recollect."):
+        if module.ispkg and importlib.resources.files(module.name).joinpath("queries.sql").is_file():
+            found += [(module.name, query) for query in Queries(module.name)]
+    return found
+
+
+def _numbered(text: str) -> str:
+    names = dict.fromkeys(re.findall(r"%\((\w+)\)s", text))
+    for number, name in enumerate(names, 1):
+        text = text.replace(f"%({name})s", f"${number}")
+    return text.replace("%%", "%")
+
+
+async def test_every_query_prepares(database_url: str) -> None:
+    queries = _all_queries()
+    assert len(queries) > 30
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        for package, query in queries:
+            try:
+                await connection.execute(f"prepare checked as {_numbered(query.text)}".encode())
+            except psycopg.Error as error:
+                pytest.fail(f"{package} {query.name}: {error}")
+            await connection.execute("deallocate checked")
+
+
+def test_every_query_says_what_it_is_for() -> None:
+    for package, query in _all_queries():
+        assert query.purpose.endswith("."), f"{package} {query.name}"
+
+
+def test_names_are_unique_within_a_file() -> None:
+    for package in {package for package, _ in _all_queries()}:
+        text = importlib.resources.files(package).joinpath("queries.sql").read_text()
+        names = re.findall(r"^-- ([a-z_]+)\n-- ", text, re.MULTILINE)
+        assert len(names) == len(set(names)), package

@@ -1,0 +1,242 @@
+"""Transactions that know who they are for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from recollect.access.models import NewUser
+from recollect.bank.models import Append
+from recollect.bootstrap import Services
+from recollect.db import database as databases
+from recollect.db.queries import Query
+from recollect.db.tenancy import NOBODY, SERVICE, Caller, Tenancy, Transaction
+from recollect.errors import NotAllowed, NotFound, NotSignedIn, Unavailable
+
+pytestmark = pytest.mark.anyio
+
+WHO = Query("who", "Who Postgres takes us for.", "select current_user::text as role, auth.uid() as uid")
+
+
+@pytest.fixture
+async def user(services: Services) -> UUID:
+    return (await services.access.create_user(NewUser(email=f"{uuid4().hex}@example.com"))).id
+
+
+async def _who(tx: Transaction, *, last: bool = False) -> tuple[str, UUID | None]:
+    row = await tx.one(WHO, last=last)
+    return row["role"], row["uid"]
+
+
+@pytest.mark.parametrize("last", [True, False])
+async def test_role_and_claims_are_set_for_the_statement(services: Services, user: UUID, last: bool) -> None:
+    tenancy = services.tenancy
+    async with tenancy.acting_as(Caller.user(user), for_one_call=last) as tx:
+        assert await _who(tx, last=last) == ("authenticated", user)
+        assert tx.principal.user_id == user
+    async with tenancy.acting_as(SERVICE, for_one_call=last) as tx:
+        assert await _who(tx, last=last) == ("service_role", None)
+    async with tenancy.acting_as(NOBODY, for_one_call=last) as tx:
+        assert await _who(tx, last=last) == ("anon", None)
+
+
+@pytest.mark.parametrize("last", [True, False])
+async def test_neither_survives_the_transaction(services: Services, user: UUID, last: bool) -> None:
+    database = services.database
+    async with databases.open_tenancy(database, 1) as tenancy:
+        async with tenancy.acting_as(Caller.user(user), for_one_call=last) as tx:
+            await _who(tx, last=last)
+        async with tenancy._api_pool.connection() as connection:
+            cursor = await connection.execute(
+                "select current_user::text as role, current_setting('request.jwt.claims', true) as claims"
+            )
+            assert await cursor.fetchone() == {"role": databases.API_LOGIN, "claims": ""}
+
+
+async def test_an_error_leaves_no_claims_for_the_next_caller(services: Services, user: UUID) -> None:
+    broken = Query("broken", "Fails.", "select 1 / 0")
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            async with tenancy.acting_as(Caller.user(user)) as tx:
+                await _who(tx)
+                await tx.all(broken)
+        async with tenancy.acting_as(NOBODY) as tx:
+            assert await _who(tx, last=True) == ("anon", None)
+
+
+async def test_a_cancelled_transaction_leaves_nothing(services: Services, user: UUID) -> None:
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+
+        async def dawdle() -> None:
+            async with tenancy.acting_as(Caller.user(user)) as tx:
+                await services.bank.append(tx, user, Append(key="k", item=1))
+                await tx.all(Query("nap", "Sleeps.", "select pg_sleep(60)"))
+
+        task = asyncio.create_task(dawdle())
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with tenancy.acting_as(NOBODY) as tx:
+            assert await _who(tx) == ("anon", None)
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            assert await services.bank.get_memory(tx, user) == []
+
+
+async def test_an_exception_in_the_body_undoes_everything(services: Services, user: UUID) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with services.tenancy.acting_as(Caller.user(user)) as tx:
+            await services.bank.set_memory_key(tx, user, "k", 1)
+            raise ZeroDivisionError
+    async with services.tenancy.acting_as(Caller.user(user)) as tx:
+        assert await services.bank.get_memory(tx, user) == []
+
+
+async def test_calls_can_be_put_together_in_one_transaction(services: Services, user: UUID) -> None:
+    async with services.tenancy.acting_as(Caller.user(user)) as tx:
+        await services.bank.set_memory_key(tx, user, "a", 1)
+        await services.bank.set_memory_key(tx, user, "b", 2)
+        assert len(await services.bank.get_memory(tx, user)) == 2
+
+
+async def test_a_transaction_for_one_call_takes_no_second(services: Services, user: UUID) -> None:
+    async with services.tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
+        await _who(tx, last=True)
+        with pytest.raises(RuntimeError):
+            await _who(tx)
+
+
+async def test_a_refused_caller_changes_nothing(services: Services, user: UUID) -> None:
+    stranger = Caller.by_key(b"made up")
+    for caller, error in (
+        (stranger, NotSignedIn),
+        (Caller.user(uuid4()), NotSignedIn),
+        (Caller.user(user).needing("nonsense"), NotAllowed),
+        (Caller.user(user).about(uuid4()), NotFound),
+    ):
+        with pytest.raises(error):
+            async with services.tenancy.acting_as(caller) as tx:
+                await services.bank.set_memory_key(tx, user, "k", 1)
+    async with services.tenancy.acting_as(Caller.user(user)) as tx:
+        assert await services.bank.get_memory(tx, user) == []
+
+
+async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
+    sent: list[bytes] = []
+
+    class Counting(psycopg.AsyncClientCursor[dict[str, object]]):
+        async def execute(self, query, *args, **kwargs):  # type: ignore[no-untyped-def, override]
+            sent.append(bytes(query, "utf-8"))
+            return await super().execute(query, *args, **kwargs)
+
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+        async with tenancy._api_pool.connection() as connection:
+            connection.cursor_factory = Counting
+        async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
+            await services.bank.set_memory_key(tx, user, "k", 1)
+    assert len(sent) == 1
+
+
+async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None:
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+        tenancy._api_pool.timeout = 0.2
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            await _who(tx)
+            with pytest.raises(Unavailable) as refused:
+                async with tenancy.acting_as(Caller.user(user)) as second:
+                    await _who(second)
+    assert "Retry-After" in refused.value.headers
+
+
+async def test_a_connection_that_postgres_hung_up_on_is_replaced(
+    services: Services, user: UUID, database_url: str
+) -> None:
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            await _who(tx)
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+            await other.execute(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = %s"
+                " and datname = current_database()",
+                (databases.API_LOGIN,),
+            )
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            assert await _who(tx) == ("authenticated", user)
+
+
+PGBOUNCER = """
+[databases]
+{dbname} = host={host} port={port} dbname={dbname} user={user} password={password}
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = {folder}
+auth_type = any
+pool_mode = transaction
+default_pool_size = 1
+"""
+
+
+@pytest.fixture
+async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
+    """The same database through a real pgbouncer in transaction mode, on one server connection."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("pgbouncer is not installed (Debian: apt install pgbouncer)")
+    target = conninfo_to_dict(services.database.api)
+    sockets = Path(str(target["host"]))
+    with tempfile.TemporaryDirectory(prefix="pgbouncer-") as folder:
+        configuration = Path(folder) / "pgbouncer.ini"
+        configuration.write_text(PGBOUNCER.format(**target, folder=folder))
+        # Like Postgres it refuses to be root: it runs as whoever may enter Postgres's socket directory.
+        owner = sockets.stat().st_uid
+        if os.geteuid() == 0:
+            os.chown(folder, owner, -1)
+            os.chown(configuration, owner, -1)
+        process = subprocess.Popen(
+            [program, "-q", configuration], user=owner, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        try:
+            while not (Path(folder) / ".s.PGSQL.6432").exists():
+                assert process.poll() is None, "pgbouncer did not start"
+                await asyncio.sleep(0.02)
+            bounced = make_conninfo(services.database.api, host=folder, port=6432)
+            database = replace(services.database, api=bounced, worker=bounced)
+            async with databases.open_tenancy(database, 4) as tenancy:
+                yield tenancy
+        finally:
+            process.terminate()
+            process.wait()
+
+
+async def test_callers_stay_apart_behind_pgbouncer_in_transaction_mode(
+    services: Services, behind_pgbouncer: Tenancy
+) -> None:
+    users = [
+        (await services.access.create_user(NewUser(email=f"{number}@example.com"))).id for number in range(4)
+    ]
+
+    async def work(user: UUID) -> None:
+        for number in range(20):
+            async with behind_pgbouncer.acting_as(Caller.user(user)) as tx:
+                assert await _who(tx) == ("authenticated", user)
+                await services.bank.append(tx, user, Append(key="k", item=number, keep=1000))
+            async with behind_pgbouncer.acting_as(NOBODY) as tx:
+                assert await _who(tx, last=True) == ("anon", None)
+
+    await asyncio.gather(*map(work, users))
+    for user in users:
+        async with services.tenancy.acting_as(Caller.user(user)) as tx:
+            entry = await services.bank.get_memory_key(tx, user, "k")
+        assert entry.value == list(range(20))
