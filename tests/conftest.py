@@ -20,13 +20,13 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from recollect.access.models import NewKey, NewUser
-from recollect.api.app import create_app
-from recollect.api.server import Server, listen
+from recollect.app import create_app
 from recollect.bootstrap import Services, bring_up_to_date, build_services
 from recollect.db import database as databases
 from recollect.db.database import Database
 from recollect.db.tenancy import Caller
 from recollect.kit.secret import ServerSecret
+from recollect.server import Server, listen
 from recollect.settings import Settings
 
 HOME = "RECOLLECT_TEST_HOME"
@@ -54,7 +54,7 @@ def home() -> Path:
 @pytest.fixture(scope="session")
 async def template(anyio_backend: str, home: Path) -> AsyncIterator[Database]:
     """One Postgres for all test processes, with a migrated database to copy."""
-    settings = Settings(home=home, _env_file=None)  # type: ignore[call-arg]
+    settings = Settings(home=home, _env_file=None)
     async with databases.locate(settings, ServerSecret(SECRET.encode())) as database:
         with (home / "template.lock").open("w") as turn:
             await asyncio.to_thread(fcntl.flock, turn, fcntl.LOCK_EX)

@@ -386,16 +386,13 @@ language sql stable set search_path = '' as $$
   from jsonb_array_elements_text(coalesce(auth.jwt() -> 'scopes', '[]')) as scope
 $$;
 
-create function private.within_my_scopes(wanted text[]) returns boolean
-language sql stable set search_path = '' as $$
-  -- Who may read everything may hand out "bank:read".
-  select not exists (
-    select from unnest(wanted) as scope
-    where scope <> all (private.my_scopes()) and split_part(scope, ':', 2) <> all (private.my_scopes())
-  )
-$$;
+-- Who may read everything may hand out "bank:read".
 create policy "no key reaches further than its maker" on private.api_keys as restrictive
-  for insert to authenticated with check (private.within_my_scopes(scopes));
+  for insert to authenticated with check (not exists (
+    select from unnest(scopes) as scope
+    where scope <> all ((select private.my_scopes())::text[])
+      and split_part(scope, ':', 2) <> all ((select private.my_scopes())::text[])
+  ));
 
 -- From a credential to claims. These run inside the caller's transaction, in the statement that also
 -- sets the role, so that knowing who calls costs no round trip. A refusal aborts the transaction:
@@ -481,8 +478,8 @@ comment on function private.claims_of_user is
   'For callers whose identity was proved elsewhere: a verified Supabase token, a job, the command line.';
 
 revoke execute on function private.claims, private.claims_of_key, private.claims_of_session,
-  private.claims_of_user, private.my_scopes, private.within_my_scopes from public;
-grant execute on function private.my_scopes, private.within_my_scopes to anon, authenticated, service_role;
+  private.claims_of_user, private.my_scopes from public;
+grant execute on function private.my_scopes to anon, authenticated, service_role;
 grant execute on function private.claims_of_key, private.claims_of_session, private.claims_of_user
   to recollect_gate;
 

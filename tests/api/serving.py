@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 from tests.conftest import SECRET
 
-from recollect.api.app import create_app
-from recollect.api.server import Server, listen
+from recollect.app import create_app
 from recollect.bootstrap import Services, build_services
 from recollect.db import database as databases
 from recollect.kit.secret import ServerSecret
+from recollect.server import Server, listen
 from recollect.settings import Settings
 
 

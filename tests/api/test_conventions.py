@@ -22,8 +22,8 @@ from tests.api.serving import free_port, serving
 from tests.conftest import SECRET, Person, make_settings
 
 from recollect.access.models import NewUser
-from recollect.api.app import create_app
 from recollect.api.description import routes_of, scope_needed
+from recollect.app import create_app
 from recollect.bootstrap import Services
 
 pytestmark = pytest.mark.anyio

@@ -189,7 +189,7 @@ json_values = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00")),
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")),
     lambda inner: (
         st.lists(inner, max_size=5) | st.dictionaries(st.text("abc", max_size=3), inner, max_size=5)
     ),

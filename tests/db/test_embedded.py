@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
-import pwd
 import shutil
-import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.db.embedding import (
+    IMPORTS,
+    PASSWORD,
+    USER,
+    connected,
+    has_tcp_socket,
+    other_process,
+    postmaster_of,
+    postmasters,
+    remove,
+    uid_of,
+    value,
+)
 
-from recollect.db.embedded import DidNotStart, EmbeddedPostgres, binaries, keeper, running
-from recollect.db.embedded.accounts import Account, unprivileged
+from recollect.db.embedded import DidNotStart, EmbeddedPostgres, keeper, running
 from recollect.db.embedded.failures import explained
 from recollect.db.embedded.places import arrange, socket_dir_for
 from recollect.errors import Misconfigured
 
 pytestmark = pytest.mark.anyio
-
-PASSWORD = "correct horse"
-IMPORTS = os.pathsep.join([str(Path(keeper.__file__).parents[3]), *sys.path])
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root drops privileges")
-
-# A user in a process of its own: says "ready", and leaves at a line or the end of its input.
-USER = f"""
-import asyncio, sys
-from pathlib import Path
-from recollect.db.embedded import running
-
-async def main():
-    async with running(Path(sys.argv[1]), password={PASSWORD!r}):
-        print("ready", flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
-
-asyncio.run(main())
-"""
 
 
 @pytest.fixture
@@ -52,91 +41,6 @@ def home(tmp_path: Path) -> Iterator[Path]:
     home = tmp_path / "home"
     yield home
     remove(home)
-
-
-def remove(home: Path) -> None:
-    """What a home made outside of itself; that a server is left running is a failure."""
-    if not home.exists():
-        return
-    places = arrange(home, 18)
-    left = postmasters(places.data_dir)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    for path in {places.base, places.socket_dir}:
-        if not path.is_relative_to(home):
-            shutil.rmtree(path, ignore_errors=True)
-    assert left == []
-
-
-def postmasters(data_dir: Path) -> list[int]:
-    listing = subprocess.run(
-        ["ps", "-ww", "-eo", "pid=,args="], capture_output=True, text=True, check=True
-    ).stdout
-    wanted = f"/postgres -D {data_dir} "
-    return [int(line.split()[0]) for line in listing.splitlines() if wanted in f"{line} "]
-
-
-def postmaster_of(server: EmbeddedPostgres) -> int:
-    return int((server.data_dir / "postmaster.pid").read_text().splitlines()[0])
-
-
-def uid_of(pid: int) -> int:
-    ps = ["ps", "-o", "uid=", "-p", str(pid)]
-    return int(subprocess.run(ps, capture_output=True, check=True).stdout)
-
-
-def has_tcp_socket(pid: int) -> bool:
-    if sys.platform != "linux":
-        pytest.skip("needs /proc")
-    targets = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
-    ours = {target.removeprefix("socket:[").rstrip("]") for target in targets}
-    listed = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
-    return any(line.split()[9] in ours for line in listed.splitlines())
-
-
-def make_dir(path: Path, mode: int) -> Path:
-    path.mkdir(exist_ok=True)
-    path.chmod(mode)
-    return path
-
-
-@asynccontextmanager
-async def connected(
-    server: EmbeddedPostgres, password: str = PASSWORD
-) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
-    conninfo = server.conninfo(user=server.superuser, password=password, dbname="recollect")
-    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
-        yield connection
-
-
-async def value(server: EmbeddedPostgres, query: str) -> object:
-    async with connected(server) as connection:
-        row = await (await connection.execute(query.encode())).fetchone()
-    assert row is not None
-    return row[0]
-
-
-@asynccontextmanager
-async def other_process(
-    home: Path, python: str = sys.executable, user: int | None = None
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        python,
-        "-c",
-        USER,
-        str(home),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": IMPORTS},
-        cwd="/",
-        user=user,
-    )
-    assert process.stdout is not None
-    try:
-        assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
-        yield process
-    finally:
-        await asyncio.wait_for(process.communicate(b"leave\n"), 60)
 
 
 async def test_the_first_start_creates_and_the_second_finds_what_was_stored(home: Path) -> None:
@@ -358,113 +262,3 @@ os.kill(child, 9)
 sys.exit(0 if free else 1)
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "a.lock")], check=True)
-
-
-class TestAsRoot:
-    pytestmark = as_root
-
-    async def test_a_closed_home_stays_closed(self, home: Path) -> None:
-        make_dir(home, 0o700)
-        chain = [home, *home.parents]
-        before = [path.stat().st_mode for path in chain]
-        async with running(home, password=PASSWORD) as server:
-            assert [path.stat().st_mode for path in chain] == before
-            assert not server.data_dir.is_relative_to(home)
-            where = (server.data_dir.parent / "WHERE").read_text()
-        assert str(home) in where
-        assert [path.stat().st_mode for path in chain] == before
-
-    async def test_a_home_that_all_may_pass_through_holds_the_data(self) -> None:
-        parent = make_dir(Path(tempfile.mkdtemp(dir="/tmp")), 0o755)
-        home = parent / "home"
-        try:
-            async with running(home, password=PASSWORD) as server:
-                assert server.data_dir.is_relative_to(home)
-                assert stat.S_IMODE(home.stat().st_mode) == 0o711
-            make_dir(parent, 0o700)
-            with pytest.raises(Misconfigured, match="may not enter"):
-                async with running(home, password=PASSWORD):
-                    pass
-        finally:
-            shutil.rmtree(parent)
-
-    def test_a_home_of_somebody_else_is_not_built_in(self) -> None:
-        account = unprivileged()
-        parent = Path(tempfile.mkdtemp(dir="/tmp"))
-        try:
-            parent.chmod(0o755)
-            os.chown(parent, pwd.getpwnam("nobody").pw_uid, -1)
-            places = arrange(parent, 18)
-            assert not places.data_dir.is_relative_to(parent)
-            assert places.account == account
-            shutil.rmtree(places.base)
-        finally:
-            shutil.rmtree(parent)
-
-    def test_a_copy_of_the_programs_works(self) -> None:
-        # In /tmp itself: pytest's own directories are closed to others.
-        target = Path(tempfile.mkdtemp(dir="/tmp"))
-        target.chmod(0o755)
-        account = unprivileged()
-        try:
-            original = binaries.bin_dir(18, None)
-            package = original.parents[1]
-            copied = binaries.copy(package, "pginstall18", target / "binaries" / "1-18")
-            made = copied.stat().st_ino
-            assert binaries.copy(package, "pginstall18", target / "binaries" / "1-18") == copied
-            assert copied.stat().st_ino == made
-            assert [path.name for path in (target / "binaries").iterdir()] == ["1-18"]
-            run_copied_initdb(copied, account, target)
-        finally:
-            shutil.rmtree(target)
-
-    async def test_an_ordinary_user_needs_nothing_outside_the_home(self) -> None:
-        nobody = pwd.getpwnam("nobody")
-        python = python_for(Account("nobody", nobody.pw_uid, nobody.pw_gid))
-        parent = Path(tempfile.mkdtemp(dir="/tmp"))
-        os.chown(parent, nobody.pw_uid, nobody.pw_gid)
-        data_dir = parent / "home" / "postgres-18"
-        try:
-            async with other_process(parent / "home", python, nobody.pw_uid) as process:
-                (postmaster,) = postmasters(data_dir)
-                assert uid_of(postmaster) == nobody.pw_uid
-                assert stat.S_IMODE((parent / "home").stat().st_mode) == 0o700
-            assert process.returncode == 0
-            assert postmasters(data_dir) == []
-        finally:
-            shutil.rmtree(parent)
-
-
-def run_copied_initdb(programs: Path, account: Account, target: Path) -> None:
-    data_dir = target / "data"
-    data_dir.mkdir()
-    os.chown(data_dir, account.uid, account.gid)
-    subprocess.run(
-        [programs / "initdb", "-D", data_dir, "--no-sync"],
-        user=account.uid,
-        group=account.gid,
-        extra_groups=[],
-        cwd="/",
-        env={"LC_ALL": "C"},
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
-
-
-def python_for(account: Account) -> str:
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (sys.executable, f"/usr/bin/python{version}"):
-        path = Path(candidate)
-        if path.exists() and account.can_reach(path.resolve()):
-            imports = "import asyncio, psycopg, structlog, recollect.db.embedded"
-            tried = subprocess.run(
-                [candidate, "-c", imports],
-                user=account.uid,
-                env={"PYTHONPATH": IMPORTS},
-                cwd="/",
-                capture_output=True,
-                check=False,
-            )
-            if tried.returncode == 0:
-                return candidate
-    pytest.skip(f"no Python {version} that {account.name} can execute")

@@ -136,7 +136,7 @@ async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
     sent: list[bytes] = []
 
     class Counting(psycopg.AsyncClientCursor[dict[str, object]]):
-        async def execute(self, query, *args, **kwargs):  # type: ignore[no-untyped-def, override]
+        async def execute(self, query, *args, **kwargs):  # type: ignore[no-untyped-def]
             sent.append(bytes(query, "utf-8"))
             return await super().execute(query, *args, **kwargs)
 

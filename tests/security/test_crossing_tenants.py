@@ -17,8 +17,8 @@ import pytest
 from tests.api.raw import assert_problem
 from tests.conftest import MakePerson, Person, make_settings
 
-from recollect.api.app import create_app
 from recollect.api.description import routes_of, scope_needed
+from recollect.app import create_app
 from recollect.bootstrap import Services
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY

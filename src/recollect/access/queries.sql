@@ -83,14 +83,14 @@ select pg_advisory_xact_lock(hashtextextended(encode(%(subject)s, 'hex'), 0))
 -- Note an attempt before it is judged, unless there were too many; refused ones do not prolong the wait.
 with recent as (
   select count(*) as attempts, min(failed_at) as oldest from private.sign_in_failures
-  where subject = %(subject)s and failed_at > now() - %(window)s
+  where subject = %(subject)s and failed_at > now() - %(window)s::interval
 ), noted as (
   insert into private.sign_in_failures (subject, failed_at)
   select %(subject)s, clock_timestamp() from recent where attempts < %(allowed)s
   returning failed_at
 )
 select (select failed_at from noted) as noted,
-       ceil(extract(epoch from coalesce(oldest, now()) + %(window)s - now()))::int as wait
+       ceil(extract(epoch from coalesce(oldest, now()) + %(window)s::interval - now()))::int as wait
 from recent
 
 -- forget_attempt

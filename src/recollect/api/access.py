@@ -14,62 +14,28 @@ from recollect.access.models import (
     LinkSignIn,
     Me,
     NewKey,
-    NewSession,
     PasswordChange,
     PasswordSignIn,
     Session,
 )
-from recollect.api.callers import (
-    COOKIE,
-    SECURE_COOKIE,
-    Id,
-    Recollect,
-    is_secure,
-    session_token,
-    transaction,
-)
-from recollect.api.idempotency import RecollectRoute, documented
-from recollect.api.paging import Listing, Page, PageQuery
-from recollect.api.problems import responses
 from recollect.db.tenancy import Transaction
+from recollect.http.callers import Id, Recollect, transaction
+from recollect.http.idempotency import RecollectRoute, documented
+from recollect.http.paging import Listing, Page, PageQuery
+from recollect.http.problems import responses
+from recollect.http.sessions import (
+    clear_session_cookie,
+    client_address,
+    end_present_session,
+    set_session_cookie,
+    user_agent,
+)
 from recollect.kit.paging import InvalidCursor
 
 router = APIRouter(tags=["access"], route_class=RecollectRoute)
 
 Reading = Annotated[Transaction, transaction("access:read")]
 Writing = Annotated[Transaction, transaction("access:write")]
-
-
-def set_session_cookie(request: Request, response: Response, session: NewSession) -> None:
-    secure = is_secure(request)
-    response.set_cookie(
-        SECURE_COOKIE if secure else COOKIE,
-        session.token,
-        expires=session.expires_at,
-        path="/",
-        httponly=True,
-        samesite="lax",
-        secure=secure,
-    )
-
-
-def clear_session_cookie(response: Response) -> None:
-    response.delete_cookie(COOKIE, path="/")
-    response.delete_cookie(SECURE_COOKIE, path="/", secure=True)
-
-
-async def end_present_session(request: Request, recollect: Recollect) -> None:
-    """Signing in starts a fresh session; one that the browser brought along ends."""
-    if token := session_token(request):
-        await recollect.access.sign_out(token)
-
-
-def client_address(request: Request) -> str:
-    return request.client.host if request.client else "unknown"
-
-
-def user_agent(request: Request) -> str | None:
-    return request.headers.get("user-agent", "")[:300] or None
 
 
 @router.post(

@@ -7,10 +7,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict
 
-from recollect.api.callers import Owner, Recollect, transaction
-from recollect.api.idempotency import RecollectRoute, documented
-from recollect.api.paging import Listing, Page, PageQuery
-from recollect.api.problems import responses
 from recollect.bank.models import (
     DEFAULT_NAMESPACE,
     Append,
@@ -21,6 +17,10 @@ from recollect.bank.models import (
     Put,
 )
 from recollect.db.tenancy import Transaction
+from recollect.http.callers import Owner, Recollect, transaction
+from recollect.http.idempotency import RecollectRoute, documented
+from recollect.http.paging import Listing, Page, PageQuery
+from recollect.http.problems import responses
 
 router = APIRouter(tags=["bank"], route_class=RecollectRoute)
 problems = responses(404)

@@ -10,8 +10,8 @@ from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from recollect.api.callers import COOKIE, SECURE_COOKIE, Acting
-from recollect.api.problems import Problem, responses
+from recollect.http.callers import COOKIE, SECURE_COOKIE, Acting
+from recollect.http.problems import Problem, responses
 
 SECURITY = {
     "bearer": {

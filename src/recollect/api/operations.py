@@ -10,11 +10,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from recollect.api.callers import Recollect
-from recollect.api.problems import responses
 from recollect.db import migrate
 from recollect.db.failures import RETRY
 from recollect.errors import Unavailable
+from recollect.http.callers import Recollect
+from recollect.http.problems import responses
 
 router = APIRouter(tags=["operations"])
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 
 from recollect.access.membership_models import Profile, ProfileChange
-from recollect.api.callers import Recollect, transaction
-from recollect.api.idempotency import RecollectRoute
-from recollect.api.problems import responses
 from recollect.db.tenancy import Transaction
+from recollect.http.callers import Recollect, transaction
+from recollect.http.idempotency import RecollectRoute
+from recollect.http.problems import responses
 
 router = APIRouter(tags=["profile"], route_class=RecollectRoute)
 

@@ -15,11 +15,11 @@ from recollect.access.membership_models import (
     WorkspaceMember,
     WorkspaceMemberChange,
 )
-from recollect.api.callers import Id, Recollect, transaction
-from recollect.api.idempotency import RecollectRoute, documented
-from recollect.api.paging import Listing, Page, PageQuery
-from recollect.api.problems import responses
 from recollect.db.tenancy import Transaction
+from recollect.http.callers import Id, Recollect, transaction
+from recollect.http.idempotency import RecollectRoute, documented
+from recollect.http.paging import Listing, Page, PageQuery
+from recollect.http.problems import responses
 from recollect.kit.paging import InvalidCursor
 
 router = APIRouter(tags=["workspaces"], route_class=RecollectRoute)

@@ -30,10 +30,10 @@ def serve(port: Port = None, host: Host = None) -> None:
 
 async def _serve(settings: Settings) -> None:
     # The web framework takes a second to load, which only this command should cost.
-    from recollect.api.app import create_app  # noqa: PLC0415
-    from recollect.api.server import Server, listen  # noqa: PLC0415
+    from recollect.app import create_app  # noqa: PLC0415
     from recollect.bootstrap import open_services  # noqa: PLC0415
     from recollect.jobs.worker import work  # noqa: PLC0415
+    from recollect.server import Server, listen  # noqa: PLC0415
 
     listener = listen(settings.host, settings.port)
     with contextlib.closing(listener):

@@ -17,10 +17,12 @@ from recollect.http.sessions import (
     client_address,
     end_present_session,
     set_session_cookie,
+    user_agent,
 )
 from recollect.web.reference import operations
 
 HERE = Path(__file__).parent
+STATIC = HERE / "static"
 SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -69,7 +71,7 @@ async def sign_in(
     password: Annotated[str, Form(max_length=1024)] = "",
     token: Annotated[str, Form(max_length=200)] = "",
 ) -> Response:
-    agent = request.headers.get("user-agent")
+    agent = user_agent(request)
     try:
         if token:
             session = await recollect.access.sign_in_by_link(token, user_agent=agent)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from recollect.api.edge.protocol import Protocol
 from recollect.errors import Misconfigured
+from recollect.http.edge.protocol import Protocol
 
 
 class AddressInUse(Misconfigured):

@@ -9,8 +9,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from recollect.api.problems import response_to
 from recollect.errors import MalformedRequest, NotAllowed, RecollectError
+from recollect.http.problems import response_to
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})

@@ -10,7 +10,6 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.api.problems import response_to
 from recollect.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -18,6 +17,7 @@ from recollect.errors import (
     RecollectError,
     UnsupportedBody,
 )
+from recollect.http.problems import response_to
 from recollect.kit.text import strict_json
 
 _FORM = "application/x-www-form-urlencoded"

@@ -11,10 +11,10 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from recollect.access.answers import Answer, Answers
-from recollect.api.callers import services
-from recollect.api.edge.body import ParsedRequest
 from recollect.db.tenancy import Transaction
 from recollect.errors import InvalidInput
+from recollect.http.callers import services
+from recollect.http.edge.body import ParsedRequest
 from recollect.kit.secret import fingerprint
 
 # Structured headers allow no more, and neither end of it is blank: servers strip that.

@@ -1,4 +1,4 @@
-"""The ASGI application: the edge, the routers, the API's description."""
+"""The ASGI application: the edge, the API and the dashboard."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import asyncio
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
+from starlette.staticfiles import StaticFiles
 
-from recollect.api import access, bank, companies, operations, problems, profiles, workspaces
+from recollect.api import access, bank, companies, operations, profiles, workspaces
 from recollect.api.description import describe
-from recollect.api.edge.body import Body
-from recollect.api.edge.guard import Guard, hosts_for
-from recollect.api.edge.observe import Observe
 from recollect.bootstrap import Services
+from recollect.http import problems
+from recollect.http.edge.body import Body
+from recollect.http.edge.guard import Guard, hosts_for
+from recollect.http.edge.observe import Observe
+from recollect.web import pages
 
 VERSION = "0.1.0"
 
@@ -26,6 +29,8 @@ def create_app(services: Services) -> FastAPI:
         title="Recollect",
         summary="One memory server for AI applications.",
         version=VERSION,
+        # Its own reference page fetches scripts from elsewhere; ours is part of the dashboard.
+        docs_url=None,
         redoc_url=None,
         middleware=[
             Middleware(Observe, registry=registry),
@@ -48,7 +53,9 @@ def create_app(services: Services) -> FastAPI:
         workspaces.router,
         companies.router,
         profiles.router,
+        pages.router,
     ):
         app.include_router(router)
+    app.mount("/static", StaticFiles(directory=pages.STATIC))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     return app

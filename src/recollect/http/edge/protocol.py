@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from recollect.api.problems import MEDIA_TYPE, problem_response
+from recollect.http.problems import MEDIA_TYPE, problem_response
 
 MAX_HEAD_BYTES = 65_536
 HEAD_TIMEOUT_SECONDS = 20

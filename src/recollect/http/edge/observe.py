@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.api.problems import problem_response
+from recollect.http.problems import problem_response
 from recollect.kit.logs import logger
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
