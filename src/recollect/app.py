@@ -46,10 +46,11 @@ def create_app(services: Services) -> FastAPI:
     app.state.registry = registry
     app.state.ready_turn = asyncio.Lock()
     problems.install(app)
+    # Routes are tried in turn: what is asked most comes first.
     for router in (
+        bank.router,
         operations.router,
         access.router,
-        bank.router,
         workspaces.router,
         companies.router,
         profiles.router,

@@ -22,9 +22,10 @@ from tests.api.serving import free_port, serving
 from tests.conftest import SECRET, Person, make_settings
 
 from recollect.access.models import NewUser
-from recollect.api.description import routes_of, scope_needed
+from recollect.api.description import routes_of
 from recollect.app import create_app
 from recollect.bootstrap import Services
+from recollect.http.routing import scope_needed
 
 pytestmark = pytest.mark.anyio
 

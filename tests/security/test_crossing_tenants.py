@@ -17,12 +17,13 @@ import pytest
 from tests.api.raw import assert_problem
 from tests.conftest import MakePerson, Person, make_settings
 
-from recollect.api.description import routes_of, scope_needed
+from recollect.api.description import routes_of
 from recollect.app import create_app
 from recollect.bootstrap import Services
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY
 from recollect.errors import InvalidInput, Unavailable
+from recollect.http.routing import scope_needed
 from recollect.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from recollect.access.models import (
     ApiKey,
@@ -19,10 +19,10 @@ from recollect.access.models import (
     Session,
 )
 from recollect.db.tenancy import Transaction
-from recollect.http.callers import Id, Recollect, transaction
-from recollect.http.idempotency import RecollectRoute, documented
+from recollect.http.callers import Id, Recollect
 from recollect.http.paging import Listing, Page, PageQuery
 from recollect.http.problems import responses
+from recollect.http.routing import RecollectRoute, idempotent, transaction
 from recollect.http.sessions import (
     clear_session_cookie,
     client_address,
@@ -90,7 +90,7 @@ async def me(tx: Reading, recollect: Recollect) -> Any:
     summary="Set or change the password, in a session; all other sessions end.",
     status_code=204,
     responses=responses(409, 429),
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def change_password(wanted: PasswordChange, tx: Writing, recollect: Recollect) -> None:
     await recollect.access.me(tx)
@@ -145,7 +145,7 @@ async def list_keys(wanted: Annotated[PageQuery, Query()], tx: Reading, recollec
     status_code=201,
     response_model=IssuedKey,
     responses=responses(409),
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def create_key(wanted: NewKey, tx: Writing, recollect: Recollect) -> Any:
     return await recollect.access.create_key(tx, wanted)

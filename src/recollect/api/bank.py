@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict
 
 from recollect.bank.models import (
@@ -17,10 +17,10 @@ from recollect.bank.models import (
     Put,
 )
 from recollect.db.tenancy import Transaction
-from recollect.http.callers import Owner, Recollect, transaction
-from recollect.http.idempotency import RecollectRoute, documented
+from recollect.http.callers import Owner, Recollect
 from recollect.http.paging import Listing, Page, PageQuery
 from recollect.http.problems import responses
+from recollect.http.routing import RecollectRoute, idempotent, transaction
 
 router = APIRouter(tags=["bank"], route_class=RecollectRoute)
 problems = responses(404)
@@ -83,7 +83,7 @@ async def list_entries(
     summary="Create or replace the value under a key.",
     response_model=OneEntry,
     responses=write_problems,
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def put_entry(user_id: Owner, wanted: Put, tx: Writing, recollect: Recollect) -> Any:
     return {"data": await recollect.bank.put(tx, user_id, wanted)}
@@ -118,7 +118,7 @@ async def get_entry(
     summary="Add to the list under a key, keeping only its last entries.",
     response_model=OneEntry,
     responses=write_problems,
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def append_to_entry(user_id: Owner, wanted: Append, tx: Writing, recollect: Recollect) -> Any:
     return {"data": await recollect.bank.append(tx, user_id, wanted)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 
 from recollect.access.membership_models import (
     Company,
@@ -15,10 +15,10 @@ from recollect.access.membership_models import (
     NewCompanyMember,
 )
 from recollect.db.tenancy import Transaction
-from recollect.http.callers import Id, Recollect, transaction
-from recollect.http.idempotency import RecollectRoute, documented
+from recollect.http.callers import Id, Recollect
 from recollect.http.paging import Listing, Page, PageQuery
 from recollect.http.problems import responses
+from recollect.http.routing import RecollectRoute, idempotent, transaction
 from recollect.kit.paging import InvalidCursor
 
 router = APIRouter(tags=["companies"], route_class=RecollectRoute)
@@ -56,7 +56,7 @@ async def list_companies(wanted: Annotated[PageQuery, Query()], tx: Reading, rec
     status_code=201,
     response_model=Company,
     responses=responses(409),
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def create_company(wanted: NewCompany, tx: Writing, recollect: Recollect) -> Any:
     return await recollect.membership.create_company(tx, wanted)
@@ -112,7 +112,7 @@ async def list_members(
     status_code=201,
     response_model=CompanyMember,
     responses=responses(404, 409),
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def add_member(
     company_id: CompanyId, wanted: NewCompanyMember, tx: Writing, recollect: Recollect

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from recollect.http.callers import COOKIE, SECURE_COOKIE, Acting
+from recollect.http.callers import COOKIE, SECURE_COOKIE
 from recollect.http.problems import Problem, responses
+from recollect.http.routing import scope_needed
 
 SECURITY = {
     "bearer": {
@@ -54,13 +54,6 @@ def routes_of(app: FastAPI) -> Iterator[APIRoute]:
     for found in iter_route_contexts(app.routes):
         if isinstance(found.original_route, APIRoute):
             yield found.original_route
-
-
-def scope_needed(dependant: Dependant) -> str | None:
-    """The scope that a route's caller needs, or None if it is open to everybody."""
-    if isinstance(dependant.call, Acting):
-        return dependant.call.needs
-    return next(filter(None, map(scope_needed, dependant.dependencies)), None)
 
 
 def _complete(operation: dict[str, Any], method: str, route: APIRoute) -> None:

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 
 from recollect.access.membership_models import Profile, ProfileChange
 from recollect.db.tenancy import Transaction
-from recollect.http.callers import Recollect, transaction
-from recollect.http.idempotency import RecollectRoute
+from recollect.http.callers import Recollect
 from recollect.http.problems import responses
+from recollect.http.routing import RecollectRoute, transaction
 
 router = APIRouter(tags=["profile"], route_class=RecollectRoute)
 

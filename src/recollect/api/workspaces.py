@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 
 from recollect.access.membership_models import (
     NamedProject,
@@ -16,10 +16,10 @@ from recollect.access.membership_models import (
     WorkspaceMemberChange,
 )
 from recollect.db.tenancy import Transaction
-from recollect.http.callers import Id, Recollect, transaction
-from recollect.http.idempotency import RecollectRoute, documented
+from recollect.http.callers import Id, Recollect
 from recollect.http.paging import Listing, Page, PageQuery
 from recollect.http.problems import responses
+from recollect.http.routing import RecollectRoute, idempotent, transaction
 from recollect.kit.paging import InvalidCursor
 
 router = APIRouter(tags=["workspaces"], route_class=RecollectRoute)
@@ -58,7 +58,7 @@ async def list_workspaces(wanted: Annotated[PageQuery, Query()], tx: Reading, re
     status_code=201,
     response_model=Workspace,
     responses=responses(409),
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def create_workspace(wanted: NamedWorkspace, tx: Writing, recollect: Recollect) -> Any:
     return await recollect.membership.create_workspace(tx, wanted)
@@ -115,7 +115,7 @@ async def list_members(
     status_code=201,
     response_model=WorkspaceMember,
     responses=responses(404, 409),
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def add_member(
     workspace_id: WorkspaceId, wanted: NewWorkspaceMember, tx: Writing, recollect: Recollect
@@ -178,7 +178,7 @@ async def list_projects(
     status_code=201,
     response_model=Project,
     responses=responses(404, 409),
-    dependencies=[Depends(documented)],
+    dependencies=[idempotent],
 )
 async def create_project(
     workspace_id: WorkspaceId, wanted: NamedProject, tx: Writing, recollect: Recollect

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Path, Request
@@ -13,8 +12,8 @@ from pydantic import BeforeValidator
 
 from recollect.access.tokens import API_KEY_PREFIX
 from recollect.bootstrap import Services
-from recollect.db.tenancy import SERVICE, Caller, Transaction
-from recollect.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn
+from recollect.db.tenancy import SERVICE, Caller
+from recollect.errors import InvalidInput, NotAllowed, NotSignedIn
 
 COOKIE = "recollect_session"
 # Browsers take a cookie of this name only from the site itself, over https, for all of its paths.
@@ -75,35 +74,16 @@ async def caller_of(request: Request) -> Caller:
     raise NotSignedIn
 
 
-class Acting:
-    """A dependency: one transaction for the request, for its caller, who needs this scope.
-
-    It is committed when the endpoint has returned and before the answer is sent: use it with
-    ``scope="function"``.
-    """
-
-    def __init__(self, needs: str) -> None:
-        self.needs = needs
-
-    async def __call__(self, request: Request) -> AsyncIterator[Transaction]:
-        found, subject = await caller_of(request), _subject(request)
-        is_service = found is SERVICE
-        caller = _service_for(subject) if is_service else found.about(subject).needing(self.needs)
-        try:
-            async with services(request).tenancy.acting_as(caller, for_one_call=True) as tx:
-                begin: Callable[[Transaction], Awaitable[None]] | None
-                begin = getattr(request.state, "begin", None)
-                if begin is not None:
-                    await begin(tx)
-                yield tx
-        except NotSignedIn as error:
-            if is_service:
-                raise NotFound("There is no such user.") from error
-            raise
+async def caller_for(request: Request, needs: str) -> Caller:
+    """The request's caller, asking for this scope, about the user whom the path names, if it does."""
+    caller, subject = await caller_of(request), _subject(request)
+    return _service_for(subject) if caller is SERVICE else caller.about(subject).needing(needs)
 
 
-def transaction(needs: str) -> Any:
-    return Depends(Acting(needs), scope="function")
+def is_service(request: Request) -> bool:
+    """Whether the service key was sent, which may do everything for every user."""
+    _, _, token = request.headers.get("authorization", "").partition(" ")
+    return _is_service_key(services(request), token)
 
 
 def _service_for(subject: UUID | None) -> Caller:

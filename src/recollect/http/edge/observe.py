@@ -55,6 +55,7 @@ class Observe:
                 MutableHeaders(scope=message).append("X-Request-ID", request_id)
             await send(message)
 
+        # Not unbound again: a request runs in a task, whose context ends with it.
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             await self.app(scope, receive, send_with_id)
@@ -67,7 +68,6 @@ class Observe:
                 await answer(scope, receive, send_with_id)
         finally:
             self._record(scope, status or HUNG_UP, time.perf_counter() - started)
-            structlog.contextvars.unbind_contextvars("request_id")
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = _route(scope)
