@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from typing import cast
 
 
 @dataclass
@@ -26,9 +27,9 @@ class _Asking(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(self._request)
+        # uvloop's transports are not asyncio's in type, only in behaviour.
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         self._received += data

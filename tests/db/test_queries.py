@@ -23,23 +23,18 @@ def _all_queries() -> list[tuple[str, Query]]:
     return found
 
 
-def _numbered(text: str) -> str:
-    names = dict.fromkeys(re.findall(r"%\((\w+)\)s", text))
-    for number, name in enumerate(names, 1):
-        text = text.replace(f"%({name})s", f"${number}")
-    return text.replace("%%", "%")
-
-
 async def test_every_query_prepares(database_url: str) -> None:
     queries = _all_queries()
     assert len(queries) > 30
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(
+        database_url, autocommit=True, prepare_threshold=None
+    ) as connection:
         for package, query in queries:
             try:
-                await connection.execute(f"prepare checked as {_numbered(query.text)}".encode())
+                await connection.execute(query.prepare_as(query.name).replace("%%", "%").encode())
             except psycopg.Error as error:
                 pytest.fail(f"{package} {query.name}: {error}")
-            await connection.execute("deallocate checked")
+            await connection.execute("deallocate all")
 
 
 def test_every_query_says_what_it_is_for() -> None:

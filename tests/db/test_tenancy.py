@@ -20,6 +20,7 @@ from recollect.access.models import NewUser
 from recollect.bank.models import Append
 from recollect.bootstrap import Services
 from recollect.db import database as databases
+from recollect.db.connection import Connection
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import NotAllowed, NotFound, NotSignedIn, Unavailable
@@ -137,7 +138,7 @@ async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
 
     class Counting(psycopg.AsyncClientCursor[dict[str, object]]):
         async def execute(self, query, *args, **kwargs):  # type: ignore[no-untyped-def]
-            sent.append(bytes(query, "utf-8"))
+            sent.append(query)
             return await super().execute(query, *args, **kwargs)
 
     async with databases.open_tenancy(services.database, 1) as tenancy:
@@ -146,6 +147,18 @@ async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
             await services.bank.set_memory_key(tx, user, "k", 1)
     assert len(sent) == 1
+
+
+async def test_a_refused_first_use_does_not_spoil_the_statement(services: Services, user: UUID) -> None:
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+        for caller in (Caller.by_key(b"made up"), Caller.user(user).about(uuid4())):
+            with pytest.raises((NotSignedIn, NotFound)):
+                async with tenancy.acting_as(caller) as tx:
+                    await _who(tx)
+        for _ in range(3):
+            async with tenancy.acting_as(Caller.user(user)) as tx:
+                assert await _who(tx) == ("authenticated", user)
+    assert not Connection.sessions_change_hands
 
 
 async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None:
@@ -184,13 +197,13 @@ listen_port = 6432
 unix_socket_dir = {folder}
 auth_type = any
 pool_mode = transaction
-default_pool_size = 1
+default_pool_size = 3
 """
 
 
 @pytest.fixture
 async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
-    """The same database through a real pgbouncer in transaction mode, on one server connection."""
+    """The same database through a real pgbouncer in transaction mode: four connections share three sessions."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed (Debian: apt install pgbouncer)")
@@ -221,7 +234,7 @@ async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
 
 
 async def test_callers_stay_apart_behind_pgbouncer_in_transaction_mode(
-    services: Services, behind_pgbouncer: Tenancy
+    services: Services, behind_pgbouncer: Tenancy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users = [
         (await services.access.create_user(NewUser(email=f"{number}@example.com"))).id for number in range(4)
@@ -235,7 +248,9 @@ async def test_callers_stay_apart_behind_pgbouncer_in_transaction_mode(
             async with behind_pgbouncer.acting_as(NOBODY) as tx:
                 assert await _who(tx, last=True) == ("anon", None)
 
+    monkeypatch.setattr(Connection, "sessions_change_hands", False)
     await asyncio.gather(*map(work, users))
+    assert Connection.sessions_change_hands
     for user in users:
         async with services.tenancy.acting_as(Caller.user(user)) as tx:
             entry = await services.bank.get_memory_key(tx, user, "k")

@@ -15,9 +15,10 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from recollect.db import embedded
+from recollect.db.connection import Connection
 from recollect.db.embedded import EmbeddedPostgres
 from recollect.db.migrate import Login
-from recollect.db.tenancy import Connection, Pool, Tenancy
+from recollect.db.tenancy import Pool, Tenancy
 from recollect.errors import Misconfigured
 from recollect.kit.secret import ServerSecret
 from recollect.settings import Settings

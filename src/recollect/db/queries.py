@@ -10,18 +10,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import LiteralString
 
 _HEADING = re.compile(r"^-- (?P<name>[a-z_]+)\n-- (?P<purpose>.+)\n", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
     name: str
     purpose: str
     # It comes from a file of ours, which is as trusted as a literal in the code.
     text: LiteralString
+
+    def prepare_as(self, name: str) -> str:
+        numbered = self.text
+        for number, parameter in enumerate(self._parameters, 1):
+            numbered = numbered.replace(f"%({parameter})s", f"${number}")
+        return f"prepare {name} as {numbered}"
+
+    def execute_as(self, name: str) -> str:
+        arguments = ", ".join(f"%({parameter})s" for parameter in self._parameters)
+        return f"execute {name}({arguments})" if arguments else f"execute {name}"
+
+    @cached_property
+    def _parameters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", self.text)))
 
 
 class Queries:

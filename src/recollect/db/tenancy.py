@@ -17,18 +17,16 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
+from recollect.db.connection import Connection, Cursor
 from recollect.db.failures import told_to_callers
 from recollect.db.queries import Queries, Query
 from recollect.errors import NotAllowed, NotFound
 
-Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
-Cursor = psycopg.AsyncCursor[DictRow]
 Parameters = Mapping[str, Any] | None
 
 _queries = Queries(__package__)
@@ -170,15 +168,10 @@ class Transaction:
 
     async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
         self._connection = await self._pool.getconn()
-        opening = self.caller.proof.value.text
-        # Statements sent together are one transaction in themselves: a lone one needs no begin.
-        text = f"{opening};\n{query.text}" if last else f"begin;\n{opening};\n{query.text}"
-        cursor = await self._connection.execute(text, {**self.caller.parameters, **(parameters or {})})
-        if not last:
-            cursor.nextset()
-        row = await cursor.fetchone()
+        row, cursor = await self._connection.open_with(
+            self.caller.proof.value, query, {**self.caller.parameters, **(parameters or {})}, begin=not last
+        )
         self._claims = row["claims"] if row else None
-        cursor.nextset()
         return cursor
 
     async def __aenter__(self) -> Self:
