@@ -21,8 +21,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
 		-r <(awk '/^[^ #]/ {keep = /^uv==/} keep' constraints.txt)
-	@$(VENV)/bin/uv pip install --quiet --python $(PY) --require-hashes -r constraints.txt
-	@$(VENV)/bin/uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/uv pip install --quiet --system-certs --python $(PY) --require-hashes -r constraints.txt
+	@$(VENV)/bin/uv pip install --quiet --system-certs --python $(PY) --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
 run: setup ## Start Recollect with its own Postgres on http://127.0.0.1:8000

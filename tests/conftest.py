@@ -19,12 +19,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from recollect.access.models import NewKey, NewUser
+from recollect.access import store
+from recollect.access.models import NewKey
 from recollect.app import create_app
 from recollect.bootstrap import Services, bring_up_to_date, build_services
 from recollect.db import database as databases
 from recollect.db.database import Database
-from recollect.db.tenancy import Caller
+from recollect.db.tenancy import SERVICE, Caller
 from recollect.kit.secret import ServerSecret
 from recollect.server import Server, listen
 from recollect.settings import Settings
@@ -136,15 +137,18 @@ async def person(services: Services, address: str) -> AsyncIterator[MakePerson]:
     async with AsyncExitStack() as stack:
 
         async def make(email: str, *, is_admin: bool = False, scopes: tuple[str, ...] = ()) -> Person:
-            user = await services.access.create_user(NewUser(email=email, is_admin=is_admin))
+            async with services.tenancy.acting_as(SERVICE) as tx:
+                user_id = await store.add_user(tx, email, None)
+                if is_admin:
+                    await tx.run(store.queries.make_admin, {"user_id": user_id})
             default = ("read", "write", "admin") if is_admin else ("read", "write")
             wanted = NewKey(name="test", scopes=list(scopes or default))
-            async with services.tenancy.acting_as(Caller.user(user.id)) as tx:
+            async with services.tenancy.acting_as(Caller.user(user_id)) as tx:
                 issued = await services.access.create_key(tx, wanted)
             client = httpx.AsyncClient(
                 base_url=address, headers={"Authorization": f"Bearer {issued.key}"}, timeout=30
             )
-            return Person(user.id, email, issued.key, await stack.enter_async_context(client))
+            return Person(user_id, email, issued.key, await stack.enter_async_context(client))
 
         yield make
 

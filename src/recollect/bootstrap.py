@@ -75,11 +75,14 @@ def _prepare_home(home: Path) -> None:
 
 
 async def bring_up_to_date(
-    database: Database, on_applied: Callable[[Migration], None] | None = None
+    database: Database,
+    on_applied: Callable[[Migration], None] | None = None,
+    *,
+    take_over: bool = False,
 ) -> list[Migration]:
     """Migrate, and see that the server's own logins exist."""
     applied = await migrate(database.admin, on_applied=on_applied)
-    await ensure_logins(database.admin, database.logins)
+    await ensure_logins(database.admin, database.logins, take_over=take_over)
     return applied
 
 

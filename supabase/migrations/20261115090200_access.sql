@@ -2,10 +2,19 @@
 -- sign-in links, sessions and API keys.
 
 -- Profiles and companies may exist already in a Supabase project: then missing columns are added,
--- and the project's own columns, grants and policies stay as they are.
-create table if not exists public.profiles (
-  id uuid primary key references auth.users (id) on delete cascade
-);
+-- and the project's own columns, grants and policies stay as they are. So does row security where the
+-- project has left it off: turned on, it would lock the project's own readers out (doctor says so).
+do $$
+begin
+  if to_regclass('public.profiles') is null then
+    create table if not exists public.profiles (id uuid primary key references auth.users (id) on delete cascade);
+    alter table public.profiles enable row level security;
+  end if;
+  if to_regclass('public.companies') is null then
+    create table if not exists public.companies (id uuid primary key default gen_random_uuid());
+    alter table public.companies enable row level security;
+  end if;
+end $$;
 alter table public.profiles
   add column if not exists full_name text,
   add column if not exists email text,
@@ -16,9 +25,6 @@ alter table public.profiles
   add column if not exists created_at timestamptz not null default now(),
   add column if not exists updated_at timestamptz not null default now();
 
-create table if not exists public.companies (
-  id uuid primary key default gen_random_uuid()
-);
 alter table public.companies
   add column if not exists name text,
   add column if not exists rut text,
@@ -234,8 +240,6 @@ create constraint trigger keep_an_owner after update or delete on public.company
   execute function private.keep_an_owner('company_id', 'companies', $$role = 'owner' and status = 'active'$$);
 
 -- Profiles and companies: on a table of the project's own, only what is missing is added.
-alter table public.profiles enable row level security;
-alter table public.companies enable row level security;
 create policy "recollect: own profile" on public.profiles for select to authenticated
   using (id = (select auth.uid()));
 create policy "recollect: change own profile" on public.profiles for update to authenticated

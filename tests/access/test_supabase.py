@@ -289,3 +289,24 @@ async def test_supabase_being_away_is_told(services: Services) -> None:
         access = with_directory(services, "http://127.0.0.1:9", SECRET, http)
         with pytest.raises(Unavailable):
             await access.create_user(NewUser(email="dora@example.com"))
+
+
+async def test_who_signed_up_at_supabase_has_a_profile_and_a_workspace_at_the_first_request(
+    project: Project, address: str, database_url: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        cursor = await connection.execute(
+            "insert into auth.users (email) values ('new@example.com') returning id"
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    headers = {"Authorization": f"Bearer {project.signed(row[0])}"}
+    async with httpx.AsyncClient(base_url=address, headers=headers) as http:
+        assert (await http.get("/api/profile")).json()["email"] == "new@example.com"
+        assert [each["name"] for each in (await http.get("/api/workspaces")).json()["data"]] == ["Personal"]
+
+
+async def test_without_its_key_no_user_is_made_behind_supabases_back(services: Services) -> None:
+    with pytest.raises(Misconfigured, match="SUPABASE_SERVICE_ROLE_KEY"):
+        await services.access.create_user(NewUser(email="new@example.com"))
+    assert await services.access.ensure_first_admin() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -12,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Composed, Identifier
 
+from recollect.db.logins import AnotherDeployment
 from recollect.db.migrate import Login, ensure_logins, migrate
 from recollect.errors import Misconfigured
 
@@ -196,3 +198,18 @@ def database_of(conninfo: str) -> str:
 
 def superuser_of(conninfo: str, superuser: str) -> str:
     return make_conninfo(superuser, dbname=database_of(conninfo))
+
+
+async def test_a_deployment_with_another_secret_is_kept_from_taking_the_logins(migrated: str) -> None:
+    ours = replace(API, deployment="ours")
+    theirs = replace(API, password="another password", deployment="theirs")
+    await ensure_logins(migrated, [ours])
+
+    with pytest.raises(AnotherDeployment, match="--take-over"):
+        await ensure_logins(migrated, [theirs])
+    assert await ask(signed_in(migrated, ours), "select 1") == [(1,)]
+
+    await ensure_logins(migrated, [theirs, WORKER], take_over=True)
+    assert await ask(signed_in(migrated, theirs), "select 1") == [(1,)]
+    with pytest.raises(psycopg.OperationalError):
+        await ask(signed_in(migrated, ours), "select 1")

@@ -203,7 +203,7 @@ default_pool_size = 3
 
 @pytest.fixture
 async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
-    """The same database through a real pgbouncer in transaction mode: four connections share three sessions."""
+    """The same database through a real pgbouncer: four connections take turns at three sessions."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed (Debian: apt install pgbouncer)")

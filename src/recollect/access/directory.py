@@ -16,11 +16,16 @@ _TAKEN = {"email_exists", "user_already_exists"}
 
 
 class Directory(Protocol):
+    is_elsewhere: bool
+    """Whether another service keeps the users."""
+
     async def add(self, wanted: NewUser) -> UUID | None:
         """Make a user and return its id, or None if auth.users is ours to write."""
 
 
 class OwnDirectory:
+    is_elsewhere = False
+
     async def add(self, wanted: NewUser) -> UUID | None:  # noqa: ARG002 - the protocol's signature
         return None
 
@@ -28,16 +33,21 @@ class OwnDirectory:
 class SupabaseDirectory:
     """Makes users through Supabase's admin API, since auth.users is not ours there."""
 
-    def __init__(self, base_url: str, service_key: str, http: httpx.AsyncClient) -> None:
+    is_elsewhere = True
+
+    def __init__(self, base_url: str, service_key: str | None, http: httpx.AsyncClient) -> None:
         self._users = f"{base_url.rstrip('/')}/auth/v1/admin/users"
-        self._headers = {"apikey": service_key, "Authorization": f"Bearer {service_key}"}
+        self._service_key = service_key
         self._http = http
 
     async def add(self, wanted: NewUser) -> UUID | None:
+        if self._service_key is None:
+            raise Misconfigured("Users are made by Supabase: set SUPABASE_SERVICE_ROLE_KEY for that.")
         body = {"email": wanted.email, "email_confirm": True}
         if wanted.password:
             body["password"] = wanted.password
-        status, answer = await call(self._http, "POST", self._users, json=body, headers=self._headers)
+        headers = {"apikey": self._service_key, "Authorization": f"Bearer {self._service_key}"}
+        status, answer = await call(self._http, "POST", self._users, json=body, headers=headers)
         if status == 409 or answer.get("error_code") in _TAKEN:
             raise Conflict("There is a user with that e-mail address already.")
         if status in {401, 403}:
@@ -51,7 +61,7 @@ class SupabaseDirectory:
 
 
 def directory_for(settings: Settings, http: httpx.AsyncClient) -> Directory:
-    if settings.supabase_url and settings.service_key:
-        key = settings.service_key.get_secret_value()
-        return SupabaseDirectory(str(settings.supabase_url), key, http)
-    return OwnDirectory()
+    if settings.supabase_url is None:
+        return OwnDirectory()
+    key = settings.service_key.get_secret_value() if settings.service_key else None
+    return SupabaseDirectory(str(settings.supabase_url), key, http)

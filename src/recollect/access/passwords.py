@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-_hasher = PasswordHasher()
-_at_once = asyncio.Semaphore(2)
-# Verified where no user or no password exists, so that this takes as long as a wrong password.
-_NOBODYS_HASH = _hasher.hash("nobody's password")
+AT_ONCE = 2
 
 
-async def hashed(password: str) -> str:
-    async with _at_once:
-        return await asyncio.to_thread(_hasher.hash, password)
+class Passwords:
+    def __init__(self) -> None:
+        self._hasher = PasswordHasher()
+        self._turns = asyncio.Semaphore(AT_ONCE)
 
+    async def hashed(self, password: str) -> str:
+        async with self._turns:
+            return await asyncio.to_thread(self._hasher.hash, password)
 
-async def matches(stored: str | None, password: str) -> bool:
-    async with _at_once:
-        is_right = await asyncio.to_thread(_verify, stored or _NOBODYS_HASH, password)
-    return is_right and stored is not None
+    async def matches(self, stored: str | None, password: str) -> bool:
+        async with self._turns:
+            is_right = await asyncio.to_thread(self._verify, stored, password)
+        return is_right and stored is not None
 
+    @cached_property
+    def _nobodys_hash(self) -> str:
+        """Verified where no user or no password exists, so that this takes as long as a wrong one."""
+        return self._hasher.hash("nobody's password")
 
-def _verify(stored: str, password: str) -> bool:
-    try:
-        return _hasher.verify(stored, password)
-    except (VerificationError, InvalidHashError):
-        return False
+    def _verify(self, stored: str | None, password: str) -> bool:
+        try:
+            return self._hasher.verify(stored or self._nobodys_hash, password)
+        except (VerificationError, InvalidHashError):
+            return False

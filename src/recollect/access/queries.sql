@@ -22,6 +22,10 @@ select * from private.find_users(after_email => %(after)s, at_most => %(limit)s)
 -- Let a user act for all others.
 insert into private.admins (user_id) values (%(user_id)s) on conflict do nothing
 
+-- unmake_admin
+-- Let a user act for others no longer.
+delete from private.admins where user_id = %(user_id)s
+
 -- first_admin
 -- The admin who was there first.
 select u.* from private.admins a cross join lateral private.find_users(known => a.user_id) u

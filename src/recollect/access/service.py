@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from recollect.access import passwords, store
+from recollect.access import store
 from recollect.access.directory import Directory
 from recollect.access.models import (
     ApiKey,
@@ -18,6 +18,7 @@ from recollect.access.models import (
     Session,
     User,
 )
+from recollect.access.passwords import Passwords
 from recollect.access.store import queries
 from recollect.access.tokens import new_api_key, new_token
 from recollect.db.tenancy import SERVICE, Principal, Tenancy, Transaction
@@ -30,6 +31,7 @@ ATTEMPT_WINDOW = timedelta(minutes=15)
 # One client may guess at many accounts: it gets more attempts than an account, but not endlessly.
 CLIENT_FACTOR = 5
 FIRST_ADMIN = "admin@localhost"
+MOST_REMEMBERED = 100_000
 
 
 class WrongCredentials(NotSignedIn):
@@ -64,11 +66,13 @@ class Access:
         self._secret = secret
         self._settings = settings
         self._directory = directory
+        self._passwords = Passwords()
+        self._welcomed: set[UUID] = set()
 
     # Users
 
     async def create_user(self, wanted: NewUser) -> User:
-        hashed = await passwords.hashed(wanted.password) if wanted.password else None
+        hashed = await self._passwords.hashed(wanted.password) if wanted.password else None
         # Where another service keeps the users, it is asked before our transaction begins.
         made_elsewhere = await self._directory.add(wanted)
         async with self._tenancy.acting_as(SERVICE) as tx:
@@ -96,11 +100,31 @@ class Access:
             user = await self._user(tx, email=email)
             await tx.one(queries.remove_user, {"user_id": user.id})
 
-    async def ensure_first_admin(self) -> User:
-        """The deployment's first admin, made if there is none."""
+    async def welcome(self, user_id: UUID) -> None:
+        """Give a user who signed up elsewhere a profile and a personal workspace, once."""
+        if user_id in self._welcomed:
+            return
+        async with self._tenancy.acting_as(SERVICE) as tx:
+            await tx.run(queries.welcome_user, {"user_id": user_id, "full_name": None})
+        # Forgetting costs a statement that changes nothing; remembering everybody costs memory.
+        if len(self._welcomed) >= MOST_REMEMBERED:
+            self._welcomed.clear()
+        self._welcomed.add(user_id)
+
+    async def set_admin(self, email: str, *, is_admin: bool) -> User:
+        """Let a user act for all others, or no longer."""
+        async with self._tenancy.acting_as(SERVICE) as tx:
+            user = await self._user(tx, email=email)
+            query = queries.make_admin if is_admin else queries.unmake_admin
+            await tx.run(query, {"user_id": user.id})
+            return await self._user(tx, user_id=user.id)
+
+    async def ensure_first_admin(self) -> User | None:
+        """The deployment's first admin, made if there is none and the users are ours to make."""
         async with self._tenancy.acting_as(SERVICE) as tx:
             await tx.run(queries.lock_first_admin)
-            if admin := await store.first_admin(tx):
+            admin = await store.first_admin(tx)
+            if admin is not None or self._directory.is_elsewhere:
                 return admin
             user_id = await store.add_user(tx, FIRST_ADMIN, "Admin")
             await tx.run(queries.make_admin, {"user_id": user_id})
@@ -123,7 +147,7 @@ class Access:
         noted = await self._count_attempt(from_client, self._settings.sign_in_attempts * CLIENT_FACTOR)
         async with self._tenancy.acting_as(SERVICE) as tx:
             row = await tx.maybe(queries.find_password, {"email": email})
-        if not await passwords.matches(row["hash"] if row else None, password) or row is None:
+        if not await self._passwords.matches(row["hash"] if row else None, password) or row is None:
             raise WrongCredentials
         async with self._tenancy.acting_as(SERVICE) as tx:
             await tx.run(queries.forget_attempts, {"subject": account})
@@ -166,15 +190,15 @@ class Access:
         account = self._secret.digest(f"password of:{principal.user_id}")
         await self._count_attempt(account, self._settings.sign_in_attempts)
         async with self._tenancy.acting_as(SERVICE) as tx:
-            row = await tx.maybe(queries.find_password_of, {"user_id": principal.user_id}, last=True)
-        if row and not await passwords.matches(row["hash"], change.current_password or ""):
+            row = await tx.maybe(queries.find_password_of, {"user_id": principal.user_id})
+        if row and not await self._passwords.matches(row["hash"], change.current_password or ""):
             raise WrongPassword
         await self.set_password(principal.user_id, change.new_password, keeping=principal.session_id)
         async with self._tenancy.acting_as(SERVICE) as tx:
-            await tx.run(queries.forget_attempts, {"subject": account}, last=True)
+            await tx.run(queries.forget_attempts, {"subject": account})
 
     async def set_password(self, user_id: UUID, password: str, *, keeping: UUID | None = None) -> None:
-        hashed = await passwords.hashed(password)
+        hashed = await self._passwords.hashed(password)
         async with self._tenancy.acting_as(SERVICE) as tx:
             await tx.run(queries.put_password, {"user_id": user_id, "hash": hashed})
             await tx.run(queries.drop_links, {"user_id": user_id})

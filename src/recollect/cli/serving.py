@@ -13,7 +13,6 @@ import typer
 from recollect.cli.console import AsJson, err, load_settings, out, print_json, run_async
 
 if TYPE_CHECKING:
-    from recollect.access.models import User
     from recollect.bootstrap import Services
     from recollect.db.database import Database
     from recollect.db.migrate import Migration
@@ -41,9 +40,8 @@ async def _serve(settings: Settings) -> None:
             open_services(settings) as services,
             _beside(_watch(services.database), work(services.routines)),
         ):
-            admin = await services.access.ensure_first_admin()
-            token = None if admin.has_password else await services.access.make_link(admin.email or "")
-            server = Server(create_app(services), lambda: _greet(settings, services, admin, token))
+            sign_in = await _how_to_sign_in(services)
+            server = Server(create_app(services), lambda: _greet(services, sign_in))
             await server.serve(sockets=[listener])
     out.print("Stopped.")
 
@@ -70,7 +68,12 @@ def worker() -> None:
     run_async(run())
 
 
-def migrate(as_json: AsJson = False) -> None:
+def migrate(
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Make the server's logins this deployment's own.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Bring the database's schema up to date."""
     from recollect.bootstrap import bring_up_to_date, open_database  # noqa: PLC0415 - see load_settings
 
@@ -81,7 +84,7 @@ def migrate(as_json: AsJson = False) -> None:
 
     async def run() -> list[Migration]:
         async with open_database(settings) as (database, _):
-            return await bring_up_to_date(database, report)
+            return await bring_up_to_date(database, report, take_over=take_over)
 
     applied = run_async(run())
     if as_json:
@@ -106,15 +109,27 @@ async def _watch(database: Database) -> None:
         await database.embedded.watch()
 
 
-def _greet(settings: Settings, services: Services, admin: User, token: str | None) -> None:
-    address = str(settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")
-    embedded = services.database.embedded
+async def _how_to_sign_in(services: Services) -> str:
+    address = _address(services.settings)
+    admin = await services.access.ensure_first_admin()
+    if admin is None:
+        return "there is no admin yet: recollect user admin EMAIL makes one"
+    if admin.has_password or admin.email is None:
+        return f"{address}/sign-in"
+    token = await services.access.make_link(admin.email)
+    return (
+        f"{address}/sign-in?token={token}\n             [dim](once, within the hour, as {admin.email})[/dim]"
+    )
+
+
+def _greet(services: Services, sign_in: str) -> None:
+    address, embedded = _address(services.settings), services.database.embedded
     out.print(f"\n[bold]Recollect[/bold] serves memory at [bold]{address}[/bold]")
-    if token:
-        out.print(f"  sign in    {address}/sign-in?token={token}")
-        out.print(f"             [dim](once, within the hour, as {admin.email})[/dim]")
-    else:
-        out.print(f"  sign in    {address}/sign-in")
+    out.print(f"  sign in    {sign_in}")
     out.print(f"  data       {embedded.data_dir if embedded else 'the database in RECOLLECT_DATABASE_URL'}")
     out.print(f"  API        {address}/docs")
-    out.print("  [dim]Ctrl-C stops everything, Postgres included.[/dim]\n")
+    out.print(f"  [dim]Ctrl-C stops everything{', Postgres included' if embedded else ''}.[/dim]\n")
+
+
+def _address(settings: Settings) -> str:
+    return str(settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")

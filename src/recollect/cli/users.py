@@ -70,6 +70,17 @@ def link(email: EmailArgument, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def admin(
+    email: EmailArgument,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take it away again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a user act for all others."""
+    changed = with_services(lambda services: services.access.set_admin(email, is_admin=not revoke))
+    show(changed, as_json=as_json)
+
+
+@app.command()
 def password(email: EmailArgument) -> None:
     """Set a user's password; signs them out everywhere."""
     given = _read_password()

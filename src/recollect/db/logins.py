@@ -41,9 +41,19 @@ class Login:
     """Roles it may become by "set role", and whose rights it has only then."""
     inherits: tuple[str, ...] = ("recollect_gate",)
     """Roles whose rights it always has, and that it cannot become."""
+    deployment: str = ""
+    """Tells the deployment that it belongs to: one that has another secret must not take it over."""
 
 
-async def ensure_logins(conninfo: str, logins: Sequence[Login], *, patience: Patience = PATIENCE) -> None:
+class AnotherDeployment(Misconfigured):
+    """The server's logins belong to a deployment with another RECOLLECT_SECRET_KEY."""
+
+    code = "another_deployment"
+
+
+async def ensure_logins(
+    conninfo: str, logins: Sequence[Login], *, take_over: bool = False, patience: Patience = PATIENCE
+) -> None:
     """Create the logins, or put right what has become of them."""
     for login in logins:
         if not login.password:
@@ -53,6 +63,8 @@ async def ensure_logins(conninfo: str, logins: Sequence[Login], *, patience: Pat
         async def work() -> None:
             async with alone(conn, "recollect logins", patience):
                 for login in logins:
+                    if not take_over:
+                        await _refuse_another_deployment(conn, login)
                     await _ensure(conn, login)
 
         await patiently(work, "The server's logins", patience, _PASSING)
@@ -97,6 +109,25 @@ async def _ensure_role(conn: Connection, login: Login) -> None:
             verb, Identifier(login.name), SQL(attributes), Literal(verifier)
         )
     )
+    await conn.execute(
+        SQL("comment on role {} is {}").format(Identifier(login.name), Literal(login.deployment))
+    )
+
+
+async def _refuse_another_deployment(conn: Connection, login: Login) -> None:
+    """A new password would lock the servers out that use the login now, and none of the keys and
+    sessions they have issued would be known here."""
+    async with conn.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(
+            "select shobj_description(oid, 'pg_authid') from pg_roles where rolname = %s", [login.name]
+        )
+        row = await cursor.fetchone()
+    if row and row[0] and row[0] != login.deployment:
+        raise AnotherDeployment(
+            f"{AnotherDeployment.title()} Set the same RECOLLECT_SECRET_KEY here (it is in that server's "
+            'home, in secret.key), or take them over with "recollect migrate --take-over": then its API '
+            "keys and sessions end, and its servers have to be restarted with the new secret."
+        )
 
 
 async def _ensure_memberships(conn: Connection, login: Login) -> None:

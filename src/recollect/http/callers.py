@@ -10,10 +10,10 @@ from uuid import UUID
 from fastapi import Depends, Path, Request
 from pydantic import BeforeValidator
 
-from recollect.access.tokens import API_KEY_PREFIX
+from recollect.access.tokens import API_KEY_PREFIX, InvalidToken
 from recollect.bootstrap import Services
 from recollect.db.tenancy import SERVICE, Caller
-from recollect.errors import InvalidInput, NotAllowed, NotSignedIn
+from recollect.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn
 
 COOKIE = "recollect_session"
 # Browsers take a cookie of this name only from the site itself, over https, for all of its paths.
@@ -68,10 +68,19 @@ async def caller_of(request: Request) -> Caller:
             return Caller.by_key(recollect.secret.digest(token))
         if _is_service_key(recollect, token):
             return SERVICE
-        return Caller.user(await recollect.tokens.user_of(token))
+        return Caller.user(await _known_user(recollect, token))
     if session := session_token(request):
         return Caller.by_session(recollect.secret.digest(session))
     raise NotSignedIn
+
+
+async def _known_user(recollect: Services, token: str) -> UUID:
+    user_id = await recollect.tokens.user_of(token)
+    try:
+        await recollect.access.welcome(user_id)
+    except NotFound as error:
+        raise InvalidToken("That account is gone; sign in again.") from error
+    return user_id
 
 
 async def caller_for(request: Request, needs: str) -> Caller:

@@ -35,12 +35,23 @@ class ServerSecret:
         if configured is not None:
             return cls(configured.encode())
         path = home / "secret.key"
-        if not path.exists():
-            _write_once(path, secrets.token_urlsafe(48))
-        return cls(path.read_bytes().strip())
+        try:
+            if not path.exists():
+                _write_once(path, secrets.token_urlsafe(48))
+            return cls(path.read_bytes().strip())
+        except OSError as error:
+            raise Misconfigured(
+                f"{path} cannot be read or made ({error.strerror}): run as the user who owns it, or set "
+                "RECOLLECT_HOME to a directory of yours."
+            ) from error
 
     def key_for(self, purpose: str) -> bytes:
         return hmac.digest(self._root, purpose.encode(), "sha256")
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells one secret from another, and nothing more."""
+        return f"recollect {self.key_for('fingerprint').hex()[:16]}"
 
     def password_for(self, login: str) -> str:
         """The database password of one of the server's own logins."""
