@@ -213,3 +213,12 @@ async def test_a_deployment_with_another_secret_is_kept_from_taking_the_logins(m
     assert await ask(signed_in(migrated, theirs), "select 1") == [(1,)]
     with pytest.raises(psycopg.OperationalError):
         await ask(signed_in(migrated, ours), "select 1")
+
+
+async def test_no_statement_of_a_login_waits_for_ever(migrated: str) -> None:
+    patient = replace(WORKER, statement_timeout="300s")
+    await ensure_logins(migrated, [replace(API, statement_timeout="100ms"), patient])
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        await ask(signed_in(migrated, API), "select pg_sleep(5)")
+    assert await ask(signed_in(migrated, WORKER), "show statement_timeout") == [("5min",)]
+    assert await ask(signed_in(migrated, WORKER), "show idle_in_transaction_session_timeout") == [("1min",)]

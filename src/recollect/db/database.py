@@ -46,10 +46,22 @@ async def locate(settings: Settings, secret: ServerSecret) -> AsyncIterator[Data
     """The database named in the settings, or else the embedded one, running."""
     api_password = secret.password_for(API_LOGIN)
     worker_password = secret.password_for(WORKER_LOGIN)
-    users, everybody = ("anon", "authenticated"), ("anon", "authenticated", "service_role")
+    users = ("anon", "authenticated")
     logins = (
-        Login(API_LOGIN, api_password, member_of=users, deployment=secret.fingerprint),
-        Login(WORKER_LOGIN, worker_password, member_of=everybody, deployment=secret.fingerprint),
+        Login(
+            API_LOGIN,
+            api_password,
+            member_of=users,
+            statement_timeout="15s",
+            deployment=secret.fingerprint,
+        ),
+        Login(
+            WORKER_LOGIN,
+            worker_password,
+            member_of=(*users, "service_role"),
+            statement_timeout="300s",
+            deployment=secret.fingerprint,
+        ),
     )
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()

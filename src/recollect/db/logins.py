@@ -28,6 +28,9 @@ _ATTRIBUTES: dict[LiteralString, tuple[bool, LiteralString]] = {
     "rolreplication": (False, "noreplication"),
 }
 
+# A transaction whose owner has hung holds locks and keeps the database from tidying up.
+IDLE_TIMEOUT = "60s"
+
 # Roles belong to all databases of a server, the lock to one: from another database somebody may
 # create the same role or alter it, which Postgres calls "tuple concurrently updated" (XX000).
 _PASSING = (*PASSING, pg.DuplicateObject, pg.UniqueViolation, pg.InternalError_)
@@ -41,6 +44,8 @@ class Login:
     """Roles it may become by "set role", and whose rights it has only then."""
     inherits: tuple[str, ...] = ("recollect_gate",)
     """Roles whose rights it always has, and that it cannot become."""
+    statement_timeout: str = "0"
+    """How long one statement may take, waiting for others included; 0 means for ever."""
     deployment: str = ""
     """Tells the deployment that it belongs to: one that has another secret must not take it over."""
 
@@ -109,9 +114,14 @@ async def _ensure_role(conn: Connection, login: Login) -> None:
             verb, Identifier(login.name), SQL(attributes), Literal(verifier)
         )
     )
-    await conn.execute(
-        SQL("comment on role {} is {}").format(Identifier(login.name), Literal(login.deployment))
-    )
+    name = Identifier(login.name)
+    # Kept with the role, since a pooler passes no options on.
+    for setting, limit in (
+        ("statement_timeout", login.statement_timeout),
+        ("idle_in_transaction_session_timeout", IDLE_TIMEOUT),
+    ):
+        await conn.execute(SQL("alter role {} set {} = {}").format(name, Identifier(setting), Literal(limit)))
+    await conn.execute(SQL("comment on role {} is {}").format(name, Literal(login.deployment)))
 
 
 async def _refuse_another_deployment(conn: Connection, login: Login) -> None:
