@@ -332,7 +332,9 @@ async def test_nothing_of_a_caller_is_left_after_an_error(
 ) -> None:
     async with then_nobodys(services):
         with pytest.raises(InvalidInput):
-            await run_as(ana, services, "set local search_path to pg_catalog", "select 99999::int2")
+            await run_as(
+                ana, services, "select set_config('search_path', 'pg_catalog', true)", "select 99999::int2"
+            )
     assert (await ben.http.get("/api/auth/me")).json()["id"] == str(ben.id)
 
 
@@ -341,7 +343,9 @@ async def test_nothing_of_a_caller_is_left_after_a_statement_timeout(
 ) -> None:
     async with then_nobodys(services):
         with pytest.raises(Unavailable):
-            await run_as(ana, services, "set local statement_timeout to 50", "select pg_sleep(20)")
+            await run_as(
+                ana, services, "select set_config('statement_timeout', '50', true)", "select pg_sleep(20)"
+            )
     assert (await ben.http.get("/api/auth/me")).json()["id"] == str(ben.id)
 
 
