@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,20 +94,25 @@ async def services(settings: Settings) -> AsyncIterator[Services]:
         yield built
 
 
+@asynccontextmanager
+async def served(services: Services) -> AsyncIterator[str]:
+    """Where a real server listens, on loopback."""
+    with listen("127.0.0.1", 0) as listener:
+        started = asyncio.Event()
+        server = Server(create_app(services), started.set)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            await started.wait()
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = server.force_exit = True
+            await serving
+
+
 @pytest.fixture
 async def address(services: Services) -> AsyncIterator[str]:
-    """Where a real server listens, on loopback."""
-    listener = listen("127.0.0.1", 0)
-    started = asyncio.Event()
-    server = Server(create_app(services), started.set)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        await started.wait()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = server.force_exit = True
-        await serving
-        listener.close()
+    async with served(services) as found:
+        yield found
 
 
 @dataclass(frozen=True)

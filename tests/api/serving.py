@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.conftest import SECRET
+from tests.conftest import SECRET, served
 
-from recollect.app import create_app
 from recollect.bootstrap import Services, build_services
 from recollect.db import database as databases
 from recollect.kit.secret import ServerSecret
-from recollect.server import Server, listen
+from recollect.server import listen
 from recollect.settings import Settings
 
 
@@ -23,17 +21,9 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[Services, str]]:
     async with (
         databases.locate(settings, secret) as database,
         build_services(settings, secret, database) as services,
+        served(services) as address,
     ):
-        with listen("127.0.0.1", 0) as listener:
-            started = asyncio.Event()
-            server = Server(create_app(services), started.set)
-            running = asyncio.create_task(server.serve(sockets=[listener]))
-            try:
-                await started.wait()
-                yield services, f"http://127.0.0.1:{listener.getsockname()[1]}"
-            finally:
-                server.should_exit = server.force_exit = True
-                await running
+        yield services, address
 
 
 def free_port() -> int:
