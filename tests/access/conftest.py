@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.access.signing import EMAIL, PASSWORD
 
 from recollect.access.models import NewUser
 from recollect.bootstrap import Services
+from tests.access.signing import EMAIL, PASSWORD
 
 
 @pytest.fixture

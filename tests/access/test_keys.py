@@ -6,12 +6,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.api.raw import assert_problem
-from tests.conftest import MakePerson, Person
 
 from recollect.bootstrap import Services
 from recollect.db.tenancy import Caller
 from recollect.errors import NotAllowed
+from tests.api.raw import assert_problem
+from tests.conftest import MakePerson, Person
 
 pytestmark = pytest.mark.anyio
 

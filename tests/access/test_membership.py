@@ -8,7 +8,6 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from tests.conftest import MakePerson, Person
 
 from recollect.access.membership_models import (
     CompanyMemberChange,
@@ -23,6 +22,7 @@ from recollect.bootstrap import Services
 from recollect.db.queries import Query
 from recollect.db.tenancy import SERVICE, Caller
 from recollect.errors import Conflict, InvalidInput, NotAllowed, NotFound, RecollectError
+from tests.conftest import MakePerson, Person
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from recollect.settings import Settings
 from tests.access.signing import PUBLIC_NAME, sign_in
 from tests.api.raw import assert_problem, exchange, request
 from tests.conftest import make_settings
-
-from recollect.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("cleo")]
 

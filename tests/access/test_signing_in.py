@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.access.signing import COOKIE, EMAIL, PASSWORD, PUBLIC_NAME, SECURE_COOKIE, sign_in
-from tests.api.raw import assert_problem
-from tests.conftest import Person, make_settings
 
 from recollect.access.models import NewUser
 from recollect.bootstrap import Services
 from recollect.settings import Settings
+from tests.access.signing import COOKIE, EMAIL, PASSWORD, PUBLIC_NAME, SECURE_COOKIE, sign_in
+from tests.api.raw import assert_problem
+from tests.conftest import Person, make_settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("cleo")]
 

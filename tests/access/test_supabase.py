@@ -20,9 +20,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
-from tests.access.loopback import Answer, Loopback, Request
-from tests.api.raw import assert_problem
-from tests.conftest import Person, make_settings
 
 from recollect.access.directory import SupabaseDirectory
 from recollect.access.models import NewUser
@@ -31,6 +28,9 @@ from recollect.access.tokens import InvalidToken, SupabaseTokens
 from recollect.bootstrap import Services
 from recollect.errors import Conflict, InvalidInput, Misconfigured, RecollectError, Unavailable
 from recollect.settings import Settings
+from tests.access.loopback import Answer, Loopback, Request
+from tests.api.raw import assert_problem
+from tests.conftest import Person, make_settings
 
 pytestmark = pytest.mark.anyio
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.conftest import SECRET, served
-
 from recollect.bootstrap import Services, build_services
 from recollect.db import database as databases
 from recollect.kit.secret import ServerSecret
 from recollect.server import listen
 from recollect.settings import Settings
+from tests.conftest import SECRET, served
 
 
 @asynccontextmanager

@@ -12,10 +12,10 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
-from tests.api.raw import RawAnswer, assert_problem, exchange, request
-from tests.conftest import Person, make_settings
 
 from recollect.settings import Settings
+from tests.api.raw import RawAnswer, assert_problem, exchange, request
+from tests.conftest import Person, make_settings
 
 pytestmark = pytest.mark.anyio
 

@@ -17,15 +17,15 @@ import httpx
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from tests.api.raw import assert_problem
-from tests.api.serving import free_port, serving
-from tests.conftest import SECRET, Person, make_settings
 
 from recollect.access.models import NewUser
 from recollect.api.description import routes_of
 from recollect.app import create_app
 from recollect.bootstrap import Services
 from recollect.http.routing import scope_needed
+from tests.api.raw import assert_problem
+from tests.api.serving import free_port, serving
+from tests.conftest import SECRET, Person, make_settings
 
 pytestmark = pytest.mark.anyio
 

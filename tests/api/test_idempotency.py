@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+
 from tests.api.raw import assert_problem
 from tests.conftest import Person
 

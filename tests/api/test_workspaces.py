@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+
 from tests.conftest import MakePerson, Person
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from pydantic import AliasChoices
-from tests.architecture.sizes import ROOT
 
 from recollect.settings import Settings
+from tests.architecture.sizes import ROOT
 
 SOURCE = ROOT / "src" / "recollect"
 

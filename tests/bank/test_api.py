@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from tests.conftest import Person
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,6 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import make_settings
 
 from recollect.access.models import NewUser
 from recollect.bank.models import Append, serialised
@@ -26,6 +25,7 @@ from recollect.errors import InvalidInput, MalformedRequest
 from recollect.kit.secret import UnsealError
 from recollect.kit.text import strict_json
 from recollect.settings import Settings
+from tests.conftest import make_settings
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+
 from tests.cli.conftest import Run
 from tests.conftest import Person
 

@@ -8,10 +8,10 @@ import json
 
 import psycopg
 import pytest
-from tests.cli.conftest import Run
-from tests.conftest import Person
 
 from recollect.cli.console import print_json
+from tests.cli.conftest import Run
+from tests.conftest import Person
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,6 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from psycopg.sql import SQL, Identifier
-from tests.cli.conftest import Run, run_command
-from tests.conftest import SECRET, make_settings
 
 from recollect.db import database as databases
 from recollect.db.database import Database
@@ -28,6 +26,8 @@ from recollect.db.health.catalogue import (
 )
 from recollect.kit.secret import ServerSecret
 from recollect.settings import Settings
+from tests.cli.conftest import Run, run_command
+from tests.conftest import SECRET, make_settings
 
 pytestmark = pytest.mark.anyio
 

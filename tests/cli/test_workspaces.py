@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
+
 from tests.cli.conftest import Run
 from tests.conftest import Person
 

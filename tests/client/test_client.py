@@ -9,8 +9,6 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from tests.client.relay import Relay, answer, relaying
-from tests.conftest import MakePerson, Person
 
 from recollect.client import ATTEMPTS, LONGEST_PAUSE_SECONDS, PAGE, Recollect, _pause
 from recollect.errors import (
@@ -23,6 +21,8 @@ from recollect.errors import (
     NotSignedIn,
     Unavailable,
 )
+from tests.client.relay import Relay, answer, relaying
+from tests.conftest import MakePerson, Person
 
 pytestmark = pytest.mark.anyio
 

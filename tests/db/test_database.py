@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from tests.conftest import make_settings
 
 from recollect.db.database import API_LOGIN, WORKER_LOGIN, locate
 from recollect.errors import Misconfigured
 from recollect.kit.secret import ServerSecret
+from tests.conftest import make_settings
 
 pytestmark = pytest.mark.anyio
 

@@ -14,6 +14,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from recollect.db.embedded import DidNotStart, EmbeddedPostgres, keeper, running
+from recollect.db.embedded.failures import explained
+from recollect.db.embedded.places import arrange, socket_dir_for
+from recollect.errors import Misconfigured
 from tests.db.embedding import (
     IMPORTS,
     PASSWORD,
@@ -27,11 +32,6 @@ from tests.db.embedding import (
     uid_of,
     value,
 )
-
-from recollect.db.embedded import DidNotStart, EmbeddedPostgres, keeper, running
-from recollect.db.embedded.failures import explained
-from recollect.db.embedded.places import arrange, socket_dir_for
-from recollect.errors import Misconfigured
 
 pytestmark = pytest.mark.anyio
 

@@ -13,6 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from recollect.db.embedded import binaries, running
+from recollect.db.embedded.accounts import Account, unprivileged
+from recollect.db.embedded.places import arrange
+from recollect.errors import Misconfigured
 from tests.db.embedding import (
     IMPORTS,
     PASSWORD,
@@ -22,11 +27,6 @@ from tests.db.embedding import (
     remove,
     uid_of,
 )
-
-from recollect.db.embedded import binaries, running
-from recollect.db.embedded.accounts import Account, unprivileged
-from recollect.db.embedded.places import arrange
-from recollect.errors import Misconfigured
 
 pytestmark = pytest.mark.anyio
 

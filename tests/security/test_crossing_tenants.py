@@ -14,8 +14,6 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
-from tests.api.raw import assert_problem
-from tests.conftest import MakePerson, Person, make_settings
 
 from recollect.api.description import routes_of
 from recollect.app import create_app
@@ -25,6 +23,8 @@ from recollect.db.tenancy import NOBODY
 from recollect.errors import InvalidInput, Unavailable
 from recollect.http.routing import scope_needed
 from recollect.settings import Settings
+from tests.api.raw import assert_problem
+from tests.conftest import MakePerson, Person, make_settings
 
 pytestmark = pytest.mark.anyio
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from tests.conftest import Person
 
 from recollect.access.models import NewUser
 from recollect.bootstrap import Services
+from tests.conftest import Person
 
 pytestmark = pytest.mark.anyio
 
