@@ -18,6 +18,7 @@ setup: $(STAMP) ## Make the virtual environment .venv and install everything int
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Recollect needs Python 3.11 or newer. Debian: apt install python3 python3-venv. macOS: brew install python@3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv is missing. Debian: apt install python3-venv"; exit 1; }
+	@echo "Installing into $(VENV), once; this takes a few seconds to a minute."
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
 		-r <(awk '/^[^ #]/ {keep = /^uv==/} keep' constraints.txt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import metadata
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
@@ -18,8 +19,6 @@ from recollect.http.edge.guard import Guard, hosts_for
 from recollect.http.edge.observe import Observe
 from recollect.web import pages
 
-VERSION = "0.1.0"
-
 
 def create_app(services: Services) -> FastAPI:
     settings = services.settings
@@ -28,7 +27,7 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(
         title="Recollect",
         summary="One memory server for AI applications.",
-        version=VERSION,
+        version=metadata.version("recollect"),
         # Its own reference page fetches scripts from elsewhere; ours is part of the dashboard.
         docs_url=None,
         redoc_url=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -14,10 +15,10 @@ from recollect.errors import Misconfigured
 from recollect.http.edge.protocol import Protocol
 
 
-class AddressInUse(Misconfigured):
-    """That address is in use already."""
+class UnusableAddress(Misconfigured):
+    """That address cannot be listened on."""
 
-    code = "address_in_use"
+    code = "unusable_address"
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -30,8 +31,11 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise AddressInUse(
-            f"{host}:{port} cannot be used ({error.strerror}); choose another port with --port."
+        # It is the port, if somebody else has it or it takes root; else it is the address.
+        is_port = error.errno in {errno.EADDRINUSE, errno.EACCES}
+        remedy = "--port or RECOLLECT_PORT" if is_port else "--host or RECOLLECT_HOST"
+        raise UnusableAddress(
+            f"{host}:{port} cannot be used ({error.strerror}); choose another by {remedy}."
         ) from error
     listener.set_inheritable(False)
     return listener

@@ -16,14 +16,24 @@ from pydantic import (
     StringConstraints,
 )
 
-from recollect.kit.text import Text
+from recollect.kit.text import Text, of_form
 
 WorkspaceRole = Literal["owner", "admin", "reviewer", "member", "viewer"]
 CompanyRole = Literal["owner", "admin", "member"]
 
 # "read" and "write" hold for every faculty; "bank:read" for one. "admin" reaches other users too.
-Scope = Annotated[str, StringConstraints(pattern=r"^(admin|read|write|[a-z]{2,20}:(read|write))$")]
-Email = Annotated[str, StringConstraints(min_length=3, max_length=255, pattern=r"^[^@\s\x00]+@[^@\s\x00]+$")]
+Scope = Annotated[
+    str,
+    *of_form(
+        r"^(admin|read|write|[a-z]{2,20}:(read|write))$",
+        "a scope is read, write, admin, or one faculty's, such as bank:read",
+    ),
+]
+Email = Annotated[
+    str,
+    StringConstraints(min_length=3, max_length=255),
+    *of_form(r"^[^@\s\x00]+@[^@\s\x00]+$", "an e-mail address looks like name@example.com"),
+]
 Password = Annotated[Text, StringConstraints(min_length=8, max_length=1024)]
 Name = Annotated[Text, StringConstraints(min_length=1, max_length=200)]
 

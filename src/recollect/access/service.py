@@ -223,7 +223,11 @@ class Access:
         async with self._tenancy.acting_as(SERVICE) as tx:
             noted, wait = await store.count_attempt(tx, subject, ATTEMPT_WINDOW, allowed)
         if noted is None:
-            raise TooManyAttempts(headers={"Retry-After": str(wait)})
+            minutes = -(-wait // 60)
+            raise TooManyAttempts(
+                f"Too many attempts; try again in {minutes} minute{'s' if minutes > 1 else ''}.",
+                headers={"Retry-After": str(wait)},
+            )
         return noted
 
     # The caller's own sessions and keys, in the caller's own transaction

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+from typing import Annotated
+
 import typer
 
 from recollect.cli import bank, doctor, keys, serving, users, workspaces
@@ -12,8 +15,20 @@ app = typer.Typer(
     name="recollect",
     help="One memory server for AI applications.",
     no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(metadata.version("recollect"))
+        raise typer.Exit
+
+
 app.command()(serving.serve)
 app.command()(serving.worker)
 app.command()(serving.migrate)

@@ -65,6 +65,8 @@ def list_(
         entries = _for_user(user, lambda services, tx, user_id: fetch(services, tx, user_id, ""))
         shown = entries[:limit]
     show_all(shown, ("key", "value", "updated_at"), as_json=as_json, by_alias=True)
+    if not shown:
+        err.print(f'[dim]The namespace is "{namespace}"; recollect bank namespaces lists those in use.[/dim]')
     if len(shown) < len(entries):
         err.print(f"[dim]There are more than {limit}; --all lists them all.[/dim]")
 

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -114,6 +115,31 @@ def validated(model: type[M], **fields: Any) -> M:
     except ValidationError as error:
         found = error.errors()[0]
         fail(f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}.")
+
+
+def address_of(settings: Settings) -> str:
+    """Where people reach the server: as configured, as the one serving this home noted, or by default."""
+    if settings.public_url is not None:
+        return str(settings.public_url).rstrip("/")
+    try:
+        return _noted_address(settings).read_text().strip()
+    except OSError:
+        return f"http://{settings.host}:{settings.port}"
+
+
+@contextlib.contextmanager
+def serving_at(settings: Settings) -> Iterator[None]:
+    """Note where this home is served, for commands that run beside the server."""
+    note = _noted_address(settings)
+    note.write_text(f"http://{settings.host}:{settings.port}\n")
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def _noted_address(settings: Settings) -> Path:
+    return settings.home / "address"
 
 
 def show(value: BaseModel | Mapping[str, Any], *, as_json: bool) -> None:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.console import AsJson, err, load_settings, out, print_json, run_async
+from recollect.cli.console import (
+    AsJson,
+    address_of,
+    err,
+    load_settings,
+    out,
+    print_json,
+    run_async,
+    serving_at,
+)
 
 if TYPE_CHECKING:
     from recollect.bootstrap import Services
@@ -42,7 +51,8 @@ async def _serve(settings: Settings) -> None:
         ):
             sign_in = await _how_to_sign_in(services)
             server = Server(create_app(services), lambda: _greet(services, sign_in))
-            await server.serve(sockets=[listener])
+            with serving_at(settings):
+                await server.serve(sockets=[listener])
     out.print("Stopped.")
 
 
@@ -110,7 +120,7 @@ async def _watch(database: Database) -> None:
 
 
 async def _how_to_sign_in(services: Services) -> str:
-    address = _address(services.settings)
+    address = address_of(services.settings)
     admin = await services.access.ensure_first_admin()
     if admin is None:
         return "there is no admin yet: recollect user admin EMAIL makes one"
@@ -123,13 +133,9 @@ async def _how_to_sign_in(services: Services) -> str:
 
 
 def _greet(services: Services, sign_in: str) -> None:
-    address, embedded = _address(services.settings), services.database.embedded
+    address, embedded = address_of(services.settings), services.database.embedded
     out.print(f"\n[bold]Recollect[/bold] serves memory at [bold]{address}[/bold]")
     out.print(f"  sign in    {sign_in}")
     out.print(f"  data       {embedded.data_dir if embedded else 'the database in RECOLLECT_DATABASE_URL'}")
     out.print(f"  API        {address}/docs")
     out.print(f"  [dim]Ctrl-C stops everything{', Postgres included' if embedded else ''}.[/dim]\n")
-
-
-def _address(settings: Settings) -> str:
-    return str(settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.access.models import NewUser, User
-from recollect.cli.console import AsJson, fail, out, print_json, show, show_all, validated, with_services
+from recollect.cli.console import (
+    AsJson,
+    address_of,
+    fail,
+    out,
+    print_json,
+    show,
+    show_all,
+    validated,
+    with_services,
+)
 
 if TYPE_CHECKING:
     from recollect.bootstrap import Services
@@ -57,10 +67,7 @@ def link(email: EmailArgument, as_json: AsJson = False) -> None:
     """Make a one-time sign-in link, good for an hour."""
 
     async def make(services: Services) -> str:
-        token = await services.access.make_link(email)
-        settings = services.settings
-        address = str(settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")
-        return f"{address}/sign-in?token={token}"
+        return f"{address_of(services.settings)}/sign-in?token={await services.access.make_link(email)}"
 
     url = with_services(make)
     if as_json:
@@ -82,7 +89,7 @@ def admin(
 
 @app.command()
 def password(email: EmailArgument) -> None:
-    """Set a user's password; signs them out everywhere."""
+    """Set a user's password, asked for or read from standard input; signs them out everywhere."""
     given = _read_password()
 
     async def change(services: Services) -> User:
@@ -100,7 +107,8 @@ def delete(
 ) -> None:
     """Delete a user and everything of theirs."""
     if not yes:
-        typer.confirm(f"Delete {email} and everything of theirs, for good?", abort=True)
+        user = with_services(lambda services: services.access.find_user(email))
+        typer.confirm(f"Delete {user.email} and everything of theirs, for good?", abort=True)
     with_services(lambda services: services.access.remove_user(email))
     out.print(f"{email} is gone.", markup=False)
 

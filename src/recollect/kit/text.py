@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from recollect.errors import InvalidInput, MalformedRequest
 
@@ -47,6 +49,19 @@ def _plain(text: str) -> str:
         return storable(text)
     except UnstorableText as error:
         raise ValueError(error.detail) from error
+
+
+def of_form(pattern: str, meaning: str) -> tuple[Any, ...]:
+    """For a field's type: a pattern, whose mismatch is explained in words instead of in signs."""
+    compiled = re.compile(pattern)
+
+    def check(given: str) -> str:
+        if not compiled.fullmatch(given):
+            # Not a ValueError, which pydantic would announce as one.
+            raise PydanticCustomError("form", "{meaning}", {"meaning": meaning})
+        return given
+
+    return AfterValidator(check), Field(json_schema_extra={"pattern": pattern})
 
 
 # For every text field of an input model. Half a surrogate pair is no text to a pattern either way.

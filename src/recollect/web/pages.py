@@ -80,7 +80,9 @@ async def sign_in(
                 email, password, client=client_address(request), user_agent=agent
             )
     except (WrongCredentials, SpentLink, TooManyAttempts) as error:
-        return page(request, "sign_in.html", status=error.status, problem=error.detail, email=email)
+        refusal = page(request, "sign_in.html", status=error.status, problem=error.detail, email=email)
+        refusal.headers.update(error.headers)
+        return refusal
     await end_present_session(request, recollect)
     response = see_other("/")
     set_session_cookie(request, response, session)

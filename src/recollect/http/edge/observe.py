@@ -87,6 +87,8 @@ class Observe:
 def _route(scope: Scope) -> str:
     # The template, not the path: paths carry ids, and would make a metric each.
     route = scope.get("route")
+    if route is None and scope["path"].startswith("/static/"):
+        return "/static"
     return getattr(route, "path", "unmatched")
 
 
