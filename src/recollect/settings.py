@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     session_max_days: float = Field(30, gt=0)
     sign_in_attempts: int = Field(10, ge=1, description="Failures within 15 minutes, per account.")
 
-    bank_retention_days: dict[str, int] = Field(
+    bank_retention_days: dict[str, Annotated[int, Field(ge=1, le=36_500)]] = Field(
         default_factory=dict, description='Age limit per namespace, e.g. {"icebreakers": 90}.'
     )
     bank_encrypted_namespaces: CommaSeparated = Field((), description="Sealed with the keys below.")

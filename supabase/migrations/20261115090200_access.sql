@@ -211,19 +211,23 @@ declare
   shared_id uuid := to_jsonb(old) ->> shared_column;
   parent_lives boolean;
   owner_left boolean;
-  anybody_left boolean;
 begin
   -- One at a time: two last owners who leave at once would each count on the other.
   execute format('select true from public.%I where id = $1 for no key update', shared_table)
     into parent_lives using shared_id;
-  execute format('select coalesce(bool_or(%s), false), count(*) > 0 from public.%I where %I = $1',
+  execute format('select coalesce(bool_or(%s), false) from public.%I where %I = $1',
                  is_owner, tg_table_name, shared_column)
-    into owner_left, anybody_left using shared_id;
+    into owner_left using shared_id;
   if parent_lives is null or owner_left then
     return null;
   end if;
-  -- An account that is deleted leaves nobody behind where it was alone.
-  if not anybody_left and not exists (select from auth.users u where u.id = old.user_id) then
+  -- Nobody's account waits for others to be deleted: where somebody is left, the next in line takes over.
+  if not exists (select from auth.users u where u.id = old.user_id) then
+    execute format(
+      'update public.%1$I set role = ''owner'' where %2$I = $1 and user_id = (
+         select m.user_id from public.%1$I m where m.%2$I = $1
+         order by to_jsonb(m) ->> ''status'' is distinct from ''inactive'' desc, m.role = ''admin'' desc, m.created_at
+         limit 1)', tg_table_name, shared_column) using shared_id;
     return null;
   end if;
   raise exception 'The last owner cannot leave or step down; make somebody else an owner first.'
@@ -261,12 +265,12 @@ create function private.guard_premium() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   -- Where profiles is the project's own table, its grants may let users write every column.
-  if new.is_premium is distinct from old.is_premium and current_user in ('anon', 'authenticated') then
-    raise exception 'Only the service changes is_premium.' using errcode = 'RC403';
+  if new.is_premium and (tg_op = 'INSERT' or not old.is_premium) and current_user in ('anon', 'authenticated') then
+    raise exception 'Only the service makes a user premium.' using errcode = 'RC403';
   end if;
   return new;
 end $$;
-create trigger guard_premium before update on public.profiles
+create trigger guard_premium before insert or update on public.profiles
   for each row execute function private.guard_premium();
 
 create function public.create_workspace(name text) returns uuid
@@ -419,7 +423,7 @@ begin
   if 'admin' = any (caller_scopes) and not exists (select from private.admins a where a.user_id = caller) then
     caller_scopes := array_remove(caller_scopes, 'admin');
   end if;
-  if not (needs = any (caller_scopes) or split_part(needs, ':', 2) = any (caller_scopes)) then
+  if needs <> 'any' and not (needs = any (caller_scopes) or split_part(needs, ':', 2) = any (caller_scopes)) then
     raise exception 'This needs the scope "%".', needs using errcode = 'RC403';
   end if;
 
@@ -494,12 +498,14 @@ language plpgsql security definer set search_path = '' as $$
 declare
   made uuid := gen_random_uuid();
 begin
-  insert into auth.users (id, aud, role, email, email_confirmed_at, created_at, updated_at)
-  values (made, 'authenticated', 'authenticated', lower(address), now(), now(), now());
+  begin
+    insert into auth.users (id, aud, role, email, email_confirmed_at, created_at, updated_at)
+    values (made, 'authenticated', 'authenticated', lower(address), now(), now(), now());
+  exception when unique_violation then
+    raise exception 'There is a user with that e-mail address already.' using errcode = 'RC409';
+  end;
   perform private.welcome_user(made, display_name);
   return made;
-exception when unique_violation then
-  raise exception 'There is a user with that e-mail address already.' using errcode = 'RC409';
 end $$;
 
 create function private.welcome_user(known uuid, display_name text default null) returns uuid
@@ -512,8 +518,12 @@ begin
   if not found then
     raise exception 'There is no such user.' using errcode = 'RC404';
   end if;
-  insert into public.profiles (id, email, full_name) values (known, address, display_name)
-    on conflict (id) do nothing;
+  begin
+    insert into public.profiles (id, email, full_name) values (known, address, display_name)
+      on conflict (id) do nothing;
+  exception when integrity_constraint_violation then
+    null; -- a table of the project's own may ask for more than we know: then the project makes profiles
+  end;
   insert into public.workspaces (name, personal_to) values ('Personal', known)
     on conflict (personal_to) do nothing returning id into home;
   if home is not null then
@@ -529,7 +539,11 @@ comment on function private.welcome_user is
 create function private.remove_user(known uuid) returns boolean
 language plpgsql security definer set search_path = '' as $$
 begin
-  -- A workspace with nobody else in it goes too; one with others must get another owner first.
+  -- Locked first, so that somebody who is joining at this moment is seen below.
+  perform from public.workspaces w
+  where w.id in (select m.workspace_id from public.workspace_members m where m.user_id = known)
+  order by w.id for update;
+  -- A workspace with nobody else in it goes too. A company stays: it is more than its members here.
   delete from public.workspaces w
   where exists (select from public.workspace_members m where m.workspace_id = w.id and m.user_id = known)
     and not exists (
@@ -552,7 +566,7 @@ language sql stable security definer set search_path = '' as $$
   left join private.passwords w on w.user_id = u.id
   where (address is null or lower(u.email) = lower(address))
     and (known is null or u.id = known)
-    and coalesce(u.email, '') > after_email
+    and (after_email = '' or coalesce(u.email, '') > after_email)
     and u.deleted_at is null
   order by coalesce(u.email, '')
   limit at_most

@@ -267,13 +267,17 @@ async def test_a_deleted_account_takes_along_what_it_had_alone(services: Service
     assert await count(services, "select count(*) from company_members") == 0
 
 
-async def test_an_account_is_not_deleted_while_others_depend_on_it_as_owner(
-    services: Services, ana: Person, ben: Person
+async def test_an_account_is_deleted_and_the_next_in_line_takes_its_workspaces_over(
+    services: Services, ana: Person, ben: Person, person: MakePerson
 ) -> None:
-    workspace = await new_workspace(services, ana, ben=(ben, "member"))
+    eva = await person("eva@example.com")
+    workspace = await new_workspace(services, ana, ben=(ben, "member"), eva=(eva, "admin"))
 
-    with pytest.raises(Conflict, match="last owner"):
-        await services.access.remove_user(ana.email)
+    await services.access.remove_user(ana.email)
 
-    assert await count(services, "select count(*) from workspaces where id = %(id)s", id=workspace) == 1
-    assert (await services.access.find_user(ana.email)).id == ana.id
+    owners = (
+        "select count(*) from workspace_members"
+        " where workspace_id = %(id)s and user_id = %(user)s and role = 'owner'"
+    )
+    assert await count(services, owners, id=workspace, user=eva.id) == 1
+    assert await count(services, owners, id=workspace, user=ben.id) == 0

@@ -272,11 +272,14 @@ EARLIER = "update private.sign_in_failures set failed_at = failed_at - %s::inter
 
 
 async def test_100_wrong_passwords_lock_an_account_whether_or_not_it_exists(
-    browser: httpx.AsyncClient, as_superuser: psycopg.AsyncConnection[Any]
+    browser: httpx.AsyncClient, services: Services, as_superuser: psycopg.AsyncConnection[Any]
 ) -> None:
     await as_superuser.execute(SLOW_TO_NOTE)
+    client = services.secret.digest("client:127.0.0.1")
     locked = {}
     for email in (EMAIL, "nobody@example.com"):
+        # Here it is about accounts: the client's own attempts do not count.
+        await as_superuser.execute("delete from private.sign_in_failures where subject = %s", [client])
         answers = await asyncio.gather(*(sign_in(browser, email, f"wrong {n}") for n in range(100)))
         assert sorted(answer.status_code for answer in answers) == [401] * 3 + [429] * 97, email
         locked[email] = [answer for answer in answers if answer.status_code == 429]
@@ -292,6 +295,18 @@ async def test_100_wrong_passwords_lock_an_account_whether_or_not_it_exists(
     assert_problem(await sign_in(browser), 429, "too_many_attempts")
     # Attempts while it is locked do not keep it locked.
     await as_superuser.execute(EARLIER, ["6 minutes"])
+    assert (await sign_in(browser)).status_code == 204
+
+
+async def test_a_client_that_is_locked_out_locks_nobody_else_out(
+    browser: httpx.AsyncClient, services: Services, as_superuser: psycopg.AsyncConnection[Any]
+) -> None:
+    for n in range(30):
+        await sign_in(browser, f"somebody{n}@example.com", "wrong")
+    for _ in range(10):
+        assert_problem(await sign_in(browser, EMAIL, "wrong"), 429, "too_many_attempts")
+    client = services.secret.digest("client:127.0.0.1")
+    await as_superuser.execute("delete from private.sign_in_failures where subject = %s", [client])
     assert (await sign_in(browser)).status_code == 204
 
 

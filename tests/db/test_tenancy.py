@@ -142,6 +142,8 @@ async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
             return await super().execute(query, *args, **kwargs)
 
     async with databases.open_tenancy(services.database, 1) as tenancy:
+        async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
+            await services.bank.set_memory_key(tx, user, "k", 0)  # both statements get prepared
         async with tenancy._api_pool.connection() as connection:
             connection.cursor_factory = Counting
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
@@ -159,6 +161,32 @@ async def test_a_refused_first_use_does_not_spoil_the_statement(services: Servic
             async with tenancy.acting_as(Caller.user(user)) as tx:
                 assert await _who(tx) == ("authenticated", user)
     assert not Connection.sessions_change_hands
+
+
+async def test_refused_callers_leave_nothing_behind_in_the_session(services: Services, user: UUID) -> None:
+    prepared = Query(
+        "prepared", "What the session keeps.", "select count(*) as kept from pg_prepared_statements"
+    )
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+        for _ in range(30):
+            with pytest.raises(NotSignedIn):
+                async with tenancy.acting_as(Caller.by_session(b"garbage")) as tx:
+                    await _who(tx)
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            await _who(tx)
+            assert (await tx.one(prepared))["kept"] <= 4
+
+
+async def test_a_migration_under_a_running_server_is_survived(
+    services: Services, user: UUID, database_url: str
+) -> None:
+    async with databases.open_tenancy(services.database, 1) as tenancy:
+        for change in ("", "alter table user_memory alter column namespace type varchar(300)", ""):
+            async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+                await other.execute((change or "select 1").encode())
+            for last in (True, False):
+                async with tenancy.acting_as(Caller.user(user), for_one_call=last) as tx:
+                    assert await services.bank.get_memory(tx, user) == []
 
 
 async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None:

@@ -143,8 +143,9 @@ class Access:
     ) -> NewSession:
         account = self._secret.digest(f"account:{email.lower()}")
         from_client = self._secret.digest(f"client:{client}")
-        await self._count_attempt(account, self._settings.sign_in_attempts)
+        # The client first: who has used up their own attempts must not use up other people's.
         noted = await self._count_attempt(from_client, self._settings.sign_in_attempts * CLIENT_FACTOR)
+        await self._count_attempt(account, self._settings.sign_in_attempts)
         async with self._tenancy.acting_as(SERVICE) as tx:
             row = await tx.maybe(queries.find_password, {"email": email})
         if not await self._passwords.matches(row["hash"] if row else None, password) or row is None:
@@ -233,7 +234,7 @@ class Access:
     # The caller's own sessions and keys, in the caller's own transaction
 
     async def me(self, tx: Transaction) -> Me:
-        row = await tx.maybe(queries.whoami)
+        row = await tx.maybe(queries.whoami, last=True)
         principal = tx.principal
         return Me(
             id=principal.user_id,

@@ -18,6 +18,8 @@ from recollect.settings import Settings
 
 API_KEY_PREFIX = "rk_"
 KEY_SET_REFRESH_SECONDS = 60
+# A key that the project has revoked is believed no longer than this.
+KEY_SET_LIFETIME_SECONDS = 600
 RETRY_SECONDS = 5
 _ASYMMETRIC = ("ES256", "RS256", "EdDSA")
 
@@ -46,7 +48,7 @@ class SupabaseTokens:
         self._issuer = f"{str(settings.supabase_url).rstrip('/')}/auth/v1" if settings.supabase_url else None
         self._http = http
         self._keys: dict[str | None, PyJWK] | None = None
-        self._next_fetch = float("-inf")
+        self._next_fetch = self._good_until = float("-inf")
         self._fetching = asyncio.Lock()
 
     async def user_of(self, token: str) -> UUID:
@@ -74,7 +76,8 @@ class SupabaseTokens:
         raise InvalidToken
 
     async def _public_key(self, key_id: str | None) -> PyJWK:
-        if self._keys is None or key_id not in self._keys:
+        is_old = time.monotonic() > self._good_until
+        if self._keys is None or key_id not in self._keys or is_old:
             await self._refresh()
         if self._keys is None:
             raise Unavailable("Supabase's keys could not be fetched; try again.", headers=RETRY)
@@ -89,6 +92,11 @@ class SupabaseTokens:
                 return
             try:
                 self._keys = await self._fetch_keys()
+                self._good_until = time.monotonic() + KEY_SET_LIFETIME_SECONDS
+            except Unavailable:
+                # Known keys go on being good while Supabase is away; without any, nobody is known.
+                if self._keys is None:
+                    raise
             finally:
                 pause = RETRY_SECONDS if self._keys is None else KEY_SET_REFRESH_SECONDS
                 self._next_fetch = time.monotonic() + pause

@@ -34,6 +34,7 @@ from recollect.kit.paging import InvalidCursor
 
 router = APIRouter(tags=["access"], route_class=RecollectRoute)
 
+Identified = Annotated[Transaction, transaction("any")]
 Reading = Annotated[Transaction, transaction("access:read")]
 Writing = Annotated[Transaction, transaction("access:write")]
 
@@ -81,7 +82,7 @@ async def sign_out(request: Request, response: Response, recollect: Recollect) -
 
 
 @router.get("/api/auth/me", summary="Who the caller is.", response_model=Me)
-async def me(tx: Reading, recollect: Recollect) -> Any:
+async def me(tx: Identified, recollect: Recollect) -> Any:
     return await recollect.access.me(tx)
 
 
@@ -90,10 +91,11 @@ async def me(tx: Reading, recollect: Recollect) -> Any:
     summary="Set or change the password, in a session; all other sessions end.",
     status_code=204,
     responses=responses(409, 429),
-    dependencies=[idempotent],
 )
 async def change_password(wanted: PasswordChange, tx: Writing, recollect: Recollect) -> None:
     await recollect.access.me(tx)
+    # It may hold a lock on the caller's session, which others in there are waiting for.
+    await tx.finish()
     await recollect.access.change_password(tx.principal, wanted)
 
 

@@ -63,7 +63,7 @@ def _complete(operation: dict[str, Any], method: str, route: APIRoute) -> None:
     if needs := scope_needed(route.dependant):
         statuses.update(_FOR_A_CALLER)
         operation["security"] = [{name: []} for name in SECURITY]
-        operation["description"] = f'Needs the scope "{needs}".'
+        operation["description"] = "Takes any scope." if needs == "any" else f'Needs the scope "{needs}".'
     else:
         operation["security"] = []
     documented = operation["responses"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import psycopg
@@ -15,6 +16,8 @@ from recollect.db.failures import RETRY
 from recollect.errors import Unavailable
 from recollect.http.callers import Recollect
 from recollect.http.problems import responses
+
+READY_SECONDS = 5
 
 router = APIRouter(tags=["operations"])
 
@@ -44,11 +47,12 @@ async def ready(request: Request, recollect: Recollect) -> Any:
     try:
         # One at a time: anybody may ask, and each question takes one of the database's connections.
         async with (
+            asyncio.timeout(READY_SECONDS),
             request.app.state.ready_turn,
             await psycopg.AsyncConnection.connect(recollect.database.admin, connect_timeout=3) as connection,
         ):
             found = await migrate.status(connection)
-    except psycopg.OperationalError as error:
+    except (psycopg.Error, TimeoutError) as error:
         raise Unavailable("The database does not answer.", headers=RETRY) from error
     if found.pending or found.changed:
         raise Unavailable("The database lacks migrations; run recollect migrate.", headers=RETRY)

@@ -50,13 +50,16 @@ class Sealer:
     def from_store(self, stored: str, user_id: UUID, namespace: str, key: str) -> str:
         if not stored.startswith(MARK):
             return stored
-        _, name, body = stored.split(":", 2)
+        name, _, body = stored.removeprefix(MARK).partition(":")
         if name not in self._keys:
             raise UnsealError(
                 f'A value is sealed with the key "{name}", which is not in RECOLLECT_BANK_ENCRYPTION_KEYS.'
             )
-        opened = unseal(self._keys[name], base64.b64decode(body), _place(user_id, namespace, key))
-        return opened.decode()
+        try:
+            sealed = base64.b64decode(body, validate=True)
+        except binascii.Error as error:
+            raise UnsealError from error
+        return unseal(self._keys[name], sealed, _place(user_id, namespace, key)).decode()
 
 
 def _place(user_id: UUID, namespace: str, key: str) -> bytes:

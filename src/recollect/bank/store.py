@@ -10,8 +10,11 @@ from recollect.bank.models import Entry, NamespaceSummary, serialised
 from recollect.bank.sealing import Sealer
 from recollect.db.queries import Queries
 from recollect.db.tenancy import Transaction
+from recollect.kit.logs import logger
+from recollect.kit.secret import UnsealError
 
 queries = Queries(__package__)
+log = logger("bank")
 
 
 class BankStore:
@@ -84,7 +87,12 @@ class BankStore:
         )
         for row in rows:
             place = (row["user_id"], row["namespace"], row["key"])
-            plain = self._sealer.from_store(row["value"], *place)
+            try:
+                plain = self._sealer.from_store(row["value"], *place)
+            except UnsealError:
+                # One value that nobody can open must not keep all others from a new key.
+                log.error("a value cannot be opened and stays as it is", entry=str(row["id"]))  # noqa: TRY400
+                continue
             fresh = self._sealer.to_store(plain, *place)
             await tx.run(queries.rewrite_value, {"id": row["id"], "value": fresh})
         return len(rows), rows[-1]["id"] if rows else after

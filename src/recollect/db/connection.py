@@ -36,48 +36,53 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         self._numbers = count()
 
     async def open_with(
-        self, opening: Query, query: Query, parameters: Mapping[str, Any], *, begin: bool
+        self, opening: Query, role: str, query: Query, parameters: Mapping[str, Any], *, begin: bool
     ) -> tuple[DictRow | None, Cursor]:
-        """The opening's row, and a cursor on the answer to the query.
+        """The opening's row, and a cursor on the answer to the query. ``role`` is what the opening makes
+        us: only in it may we so much as name what the query uses.
 
         Statements in one message are one transaction in themselves: unless more is to follow in it, it
         needs no ``begin``.
         """
-        start = ["begin"] if begin else []
         if not Connection.sessions_change_hands:
             try:
-                return await self._send_prepared(start, opening, query, parameters)
+                prepared = await self._execution_of(opening, None), await self._execution_of(query, role)
+                return await self._send(*prepared, parameters, begin=begin)
             except psycopg.errors.InvalidSqlStatementName:
                 log.warning("sessions change hands: statements are sent in full from now on")
                 Connection.sessions_change_hands = True
-                if self.pgconn.transaction_status != TransactionStatus.IDLE:
-                    await self.execute("rollback")
-        return await self._send([*start, opening.text], [query.text], parameters)
+                await self._undo()
+            except psycopg.errors.FeatureNotSupported:
+                # A migration has changed what a prepared statement answers with.
+                await self._undo()
+                await self.execute("deallocate all")
+                self._executes.clear()
+        return await self._send(opening.text, query.text, parameters, begin=begin)
 
-    async def _send_prepared(
-        self, start: list[str], opening: Query, query: Query, parameters: Mapping[str, Any]
-    ) -> tuple[DictRow | None, Cursor]:
-        new: dict[Query, str] = {}
+    async def _execution_of(self, query: Query, role: str | None) -> str:
+        """What executes the query, which is prepared if this session has not met it before.
 
-        def steps(each: Query) -> list[str]:
-            if known := self._executes.get(each):
-                return [known]
-            name = f"{each.name[:30]}_{self._mark}_{next(self._numbers)}"
-            new[each] = each.execute_as(name)
-            return [each.prepare_as(name), new[each]]
-
-        answer = await self._send([*start, *steps(opening)], steps(query), parameters)
-        # Only now is it certain that they were prepared; after an error they get new names.
-        self._executes.update(new)
-        return answer
+        By a message of its own: what comes with data can fail, and would leave the statement behind.
+        """
+        if known := self._executes.get(query):
+            return known
+        name = f"{query.name[:30]}_{self._mark}_{next(self._numbers)}"
+        become = f"select set_config('role', '{role}', true);\n" if role else ""
+        await self.execute(f"{become}{query.prepare_as(name)}".replace("%%", "%").encode())
+        self._executes[query] = query.execute_as(name)
+        return self._executes[query]
 
     async def _send(
-        self, opening: list[str], work: list[str], parameters: Mapping[str, Any]
+        self, opening: str, work: str, parameters: Mapping[str, Any], *, begin: bool
     ) -> tuple[DictRow | None, Cursor]:
-        cursor = await self.execute(";\n".join(opening + work).encode(), parameters)
-        for _ in opening[1:]:
+        start = "begin;\n" if begin else ""
+        cursor = await self.execute(f"{start}{opening};\n{work}".encode(), parameters)
+        if begin:
             cursor.nextset()
         row = await cursor.fetchone()
-        for _ in work:
-            cursor.nextset()
+        cursor.nextset()
         return row, cursor
+
+    async def _undo(self) -> None:
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            await self.execute("rollback")

@@ -112,6 +112,7 @@ def _pool(conninfo: str, size: int) -> Pool:
             "autocommit": True,
             "row_factory": dict_row,
             "cursor_factory": AsyncClientCursor,
+            "client_encoding": "utf8",
         },
     )
 

@@ -37,6 +37,8 @@ _POSTGRES_STATES: dict[str, type[RecollectError]] = {
     "23505": Conflict,  # unique_violation
     "23514": InvalidInput,  # check_violation
     "25006": Unavailable,  # read_only_sql_transaction
+    "25P03": Unavailable,  # idle_in_transaction_session_timeout
+    "25P04": Unavailable,  # transaction_timeout
     "40001": Conflict,  # serialization_failure
     "40P01": Conflict,  # deadlock_detected
     "42501": NotAllowed,  # insufficient_privilege, row security included

@@ -33,11 +33,13 @@ _queries = Queries(__package__)
 
 
 class Proof(Enum):
-    KEY = _queries.act_by_key
-    SESSION = _queries.act_by_session
-    USER = _queries.act_by_user
-    SERVICE = _queries.act_as_service
-    NOBODY = _queries.act_as_nobody
+    """How a caller proves who they are: the statement that checks it, and the role that it leads to."""
+
+    KEY = _queries.act_by_key, "authenticated"
+    SESSION = _queries.act_by_session, "authenticated"
+    USER = _queries.act_by_user, "authenticated"
+    SERVICE = _queries.act_as_service, "service_role"
+    NOBODY = _queries.act_as_nobody, "anon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +171,17 @@ class Transaction:
     async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
         self._connection = await self._pool.getconn()
         row, cursor = await self._connection.open_with(
-            self.caller.proof.value, query, {**self.caller.parameters, **(parameters or {})}, begin=not last
+            *self.caller.proof.value,
+            query,
+            {**self.caller.parameters, **(parameters or {})},
+            begin=not last,
         )
         self._claims = row["claims"] if row else None
         return cursor
+
+    async def finish(self) -> None:
+        """Commit now and let go of the connection: for work that must not wait inside a transaction."""
+        await self.__aexit__(None, None, None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -184,17 +193,19 @@ class Transaction:
         traceback: TracebackType | None,
     ) -> None:
         connection, self._connection = self._connection, None
+        self._finished = True
         if connection is None:
             return
         try:
             if connection.pgconn.transaction_status == TransactionStatus.IDLE:
                 return
             with told_to_callers():
-                await connection.execute("commit" if kind is None else "rollback")
+                ended = await connection.execute("commit" if kind is None else "rollback")
+            if kind is None and ended.statusmessage != "COMMIT":
+                raise RuntimeError("an error inside the transaction was swallowed; nothing was stored")
         finally:
             # Whatever is still open here, because the connection broke or we were cancelled, the pool
             # undoes or throws away.
-            self._finished = True
             await self._pool.putconn(connection)
 
 

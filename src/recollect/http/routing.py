@@ -53,6 +53,11 @@ class RecollectRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
         needs = scope_needed(self.dependant)
+        is_idempotent = any(each.call is _documented for each in self.dependant.dependencies)
+
+        async def once(request: Request) -> Response:
+            key = request.headers.get("idempotency-key")
+            return await (handle(request) if key is None else _once(request, key, handle))
 
         async def handle_parsed(request: Request) -> Response:
             request = ParsedRequest(request.scope, request.receive)
@@ -60,7 +65,7 @@ class RecollectRoute(APIRoute):
                 return await handle(request)
             caller = await caller_for(request, needs)
             try:
-                return await _in_transaction(request, caller, handle)
+                return await _in_transaction(request, caller, once if is_idempotent else handle)
             except NotSignedIn as error:
                 if is_service(request):
                     raise NotFound("There is no such user.") from error
@@ -72,13 +77,11 @@ class RecollectRoute(APIRoute):
 async def _in_transaction(request: Request, caller: Caller, handle: Handler) -> Response:
     async with services(request).tenancy.acting_as(caller, for_one_call=True) as tx:
         request.state.transaction = tx
-        key = request.headers.get("idempotency-key") if request.method == "POST" else None
-        if key is None:
-            return await handle(request)
-        return await _once(request, tx, key, handle)
+        return await handle(request)
 
 
-async def _once(request: Request, tx: Transaction, key: str, handle: Handler) -> Response:
+async def _once(request: Request, key: str, handle: Handler) -> Response:
+    tx: Transaction = request.state.transaction
     if not re.fullmatch(KEY_PATTERN, key):
         raise InvalidInput("Idempotency-Key: 1 to 255 printable ASCII characters.")
     answers = Answers(services(request).secret)
@@ -121,4 +124,4 @@ async def _documented(
 
 
 idempotent = Depends(_documented)
-"""Puts the header into an endpoint's description; the route does the work."""
+"""Has an endpoint honour the header, and puts it into the endpoint's description."""

@@ -34,6 +34,8 @@ async def _repeat(routine: Routine) -> None:
             done = await routine.run()
         except RecollectError as error:
             log.warning("routine failed", routine=routine.name, code=error.code)
+        except Exception as error:  # noqa: BLE001 - one routine's fault must not end the others
+            log.error("routine failed", routine=routine.name, error=type(error).__qualname__)  # noqa: TRY400
         else:
             log.info("routine done", routine=routine.name, count=done)
         await asyncio.sleep(routine.every.total_seconds())
