@@ -149,9 +149,11 @@ call private.protect_shared_in_workspace('public.workspace_members', 'workspace_
 call private.protect_shared_in_company('public.company_members');
 
 -- A workspace or company comes into being together with its first owner, in a function below.
-revoke insert, delete on public.workspaces from authenticated;
+revoke insert on public.workspaces from authenticated;
 drop policy "who may insert" on public.workspaces;
-drop policy "who may delete" on public.workspaces;
+create policy "shared ones are deleted by owners" on public.workspaces as restrictive
+  for delete to authenticated
+  using (personal_to is null and id = any ((select private.my_workspaces('{owner}'))::uuid[]));
 
 -- Whose a workspace or a membership is does not change.
 revoke update on public.workspaces, public.workspace_members, public.company_members from authenticated;
@@ -351,9 +353,12 @@ create table private.api_keys (
   created_at timestamptz not null default now(),
   last_used_at timestamptz,
   expires_at timestamptz,
-  revoked_at timestamptz
+  revoked_at timestamptz,
+  -- A key made by a key goes when that one goes.
+  made_by uuid references private.api_keys (id) on delete cascade default (auth.jwt() ->> 'key_id')::uuid
 );
 create index idx_api_keys_user_id on private.api_keys (user_id);
+create index idx_api_keys_made_by on private.api_keys (made_by);
 
 create table private.idempotency_keys (
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -382,7 +387,7 @@ drop policy "who may insert" on private.sessions;
 drop policy "who may update" on private.sessions;
 
 revoke all on private.api_keys from authenticated;
-grant select (id, user_id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at),
+grant select (id, user_id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at, made_by),
       insert (user_id, name, prefix, digest, scopes, expires_at),
       update (name, revoked_at)
   on private.api_keys to authenticated;
@@ -393,6 +398,13 @@ language sql stable set search_path = '' as $$
   select coalesce(array_agg(scope), '{}')
   from jsonb_array_elements_text(coalesce(auth.jwt() -> 'scopes', '[]')) as scope
 $$;
+
+create function private.my_key_expires_at() returns timestamptz
+language sql stable security definer set search_path = '' as $$
+  select k.expires_at from private.api_keys k where k.id = (auth.jwt() ->> 'key_id')::uuid
+$$;
+revoke execute on function private.my_key_expires_at from public;
+grant execute on function private.my_key_expires_at to authenticated;
 
 -- Who may read everything may hand out "bank:read".
 create policy "no key reaches further than its maker" on private.api_keys as restrictive

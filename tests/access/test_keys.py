@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -133,3 +135,17 @@ async def test_the_admin_scope_is_useless_to_who_is_no_admin(
     with pytest.raises(NotAllowed):
         async with services.tenancy.acting_as(Caller.user(admin.id).needing("admin")) as tx:
             await services.access.keys(tx)
+
+
+async def test_a_key_made_by_a_key_lives_no_longer_than_that_one(ana: Person, address: str) -> None:
+    soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    parent = (await ana.http.post("/api/auth/keys", json={"name": "parent", "expires_at": soon})).json()
+    async with httpx.AsyncClient(base_url=address) as http:
+        http.headers["Authorization"] = f"Bearer {parent['key']}"
+        child = (await http.post("/api/auth/keys", json={"name": "child"})).json()
+        assert child["expires_at"] == parent["expires_at"]
+        http.headers["Authorization"] = f"Bearer {child['key']}"
+        assert (await http.get("/api/auth/me")).status_code == 200
+        assert (await ana.http.delete(f"/api/auth/keys/{parent['id']}")).status_code == 200
+        assert (await http.get("/api/auth/me")).status_code == 401
+    assert (await ana.http.get("/api/auth/me")).status_code == 200

@@ -415,3 +415,16 @@ async def test_what_only_the_service_sets_in_a_profile_is_refused(ana: Person) -
         assert (await ana.http.patch("/api/profile", json={name: value})).status_code == 422, name
     assert (await ana.http.patch("/api/profile", json={"rut": "x" * 21})).status_code == 422
     assert (await ana.http.get("/api/profile")).json() == before
+
+
+async def test_a_workspace_is_deleted_by_its_owners_alone_and_a_personal_one_by_nobody(
+    ana: Person, ben: Person
+) -> None:
+    [personal] = (await ana.http.get("/api/workspaces")).json()["data"]
+    assert (await ana.http.delete(f"/api/workspaces/{personal['id']}")).status_code == 403
+    made = (await ana.http.post("/api/workspaces", json={"name": "Shared"})).json()["id"]
+    assert (await ben.http.delete(f"/api/workspaces/{made}")).status_code == 404
+    await ana.http.post(f"/api/workspaces/{made}/members", json={"email": ben.email, "role": "admin"})
+    assert (await ben.http.delete(f"/api/workspaces/{made}")).status_code == 403
+    assert (await ana.http.delete(f"/api/workspaces/{made}")).status_code == 204
+    assert (await ana.http.get(f"/api/workspaces/{made}")).status_code == 404

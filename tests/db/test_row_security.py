@@ -71,7 +71,7 @@ OWN: dict[str, set[str]] = {
     "public.profiles": {"select", "update"},
     "public.companies": {"select", "update"},
     "public.company_members": set(VERBS),
-    "public.workspaces": {"select", "update"},
+    "public.workspaces": {"select", "update", "delete"},
     "public.workspace_members": set(VERBS),
     "public.projects": set(VERBS),
     "public.user_memory": set(VERBS),

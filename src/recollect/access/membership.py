@@ -148,6 +148,10 @@ class Membership:
         await _if_role_allows(tx, queries.rename_workspace, {"id": workspace_id, "name": wanted.name})
         return await self.workspace(tx, workspace_id)
 
+    async def delete_workspace(self, tx: Transaction, workspace_id: UUID) -> None:
+        await self.workspace(tx, workspace_id)
+        await _if_role_allows(tx, queries.delete_workspace, {"id": workspace_id})
+
     # Projects
 
     async def projects(

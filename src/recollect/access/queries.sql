@@ -117,7 +117,8 @@ delete from private.sessions where id = %(id)s and user_id = (select auth.uid())
 -- add_key
 -- Keep the digest of a new API key.
 insert into private.api_keys (user_id, name, prefix, digest, scopes, expires_at)
-values ((select auth.uid()), %(name)s, %(prefix)s, %(digest)s, %(scopes)s, %(expires_at)s)
+values ((select auth.uid()), %(name)s, %(prefix)s, %(digest)s, %(scopes)s,
+        least(%(expires_at)s::timestamptz, (select private.my_key_expires_at())))
 returning id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at
 
 -- list_keys
@@ -128,10 +129,16 @@ from private.api_keys where user_id = (select auth.uid())
 order by created_at desc, id desc limit %(limit)s
 
 -- revoke_key
--- Make a key worthless; it stays in the list.
-update private.api_keys set revoked_at = coalesce(revoked_at, now())
-where id = %(id)s and user_id = (select auth.uid())
-returning id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at
+-- Make a key worthless, with the keys that were made by it; they stay in the list.
+with recursive family as (
+  select id from private.api_keys where id = %(id)s and user_id = (select auth.uid())
+  union
+  select k.id from private.api_keys k join family f on k.made_by = f.id
+), revoked as (
+  update private.api_keys set revoked_at = coalesce(revoked_at, now()) where id in (select id from family)
+  returning id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at
+)
+select * from revoked where id = %(id)s
 
 -- whoami
 -- The caller as a user.
@@ -184,6 +191,10 @@ where w.id = %(id)s
 -- create_workspace
 -- A workspace together with its first owner, the caller.
 select public.create_workspace(%(name)s) as id
+
+-- delete_workspace
+-- Delete a workspace and everything in it.
+delete from public.workspaces where id = %(id)s returning id
 
 -- rename_workspace
 -- Call a workspace something else.

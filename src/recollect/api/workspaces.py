@@ -86,6 +86,16 @@ async def rename_workspace(
     return await recollect.membership.rename_workspace(tx, workspace_id, wanted)
 
 
+@router.delete(
+    "/api/workspaces/{workspaceId}",
+    summary="Delete a workspace and everything in it (owners; never one's personal workspace).",
+    status_code=204,
+    responses=responses(404),
+)
+async def delete_workspace(workspace_id: WorkspaceId, tx: Writing, recollect: Recollect) -> None:
+    await recollect.membership.delete_workspace(tx, workspace_id)
+
+
 @router.get(
     "/api/workspaces/{workspaceId}/members",
     summary="List the people of a workspace, in the order in which they came.",
