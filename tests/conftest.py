@@ -99,7 +99,7 @@ async def served(services: Services) -> AsyncIterator[str]:
     """Where a real server listens, on loopback."""
     with listen("127.0.0.1", 0) as listener:
         started = asyncio.Event()
-        server = Server(create_app(services), started.set)
+        server = Server(create_app(services), started.set, services.settings.trusted_proxies)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await started.wait()

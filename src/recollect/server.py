@@ -7,7 +7,7 @@ import contextlib
 import errno
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 
@@ -44,7 +44,9 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn, but signals only ask it to stop: whoever runs it has more to clean up than it knows."""
 
-    def __init__(self, app: Callable[..., object], on_started: Callable[[], None]) -> None:
+    def __init__(
+        self, app: Callable[..., object], on_started: Callable[[], None], trusted_proxies: Sequence[str] = ()
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -55,6 +57,9 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 date_header=True,
+                # Anybody can say that a request came from elsewhere: only these are believed.
+                proxy_headers=bool(trusted_proxies),
+                forwarded_allow_ips=list(trusted_proxies),
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=10,
             )

@@ -49,6 +49,10 @@ class Settings(BaseSettings):
         "INFO", validation_alias=_also("LOG_LEVEL", "LOG_LEVEL")
     )
 
+    trusted_proxies: CommaSeparated = Field(
+        (), description="Addresses of reverse proxies whose X-Forwarded-For and -Proto are believed."
+    )
+
     database_url: SecretStr | None = Field(
         None, description="Another Postgres instead of the embedded one, as its owner."
     )
@@ -86,7 +90,7 @@ class Settings(BaseSettings):
     stripe_webhook_secret: SecretStr | None = Field(None, validation_alias="STRIPE_WEBHOOK_SECRET")
     redis_url: SecretStr | None = Field(None, validation_alias="REDIS_URL")
 
-    @field_validator("bank_encrypted_namespaces", "bank_encryption_keys", mode="before")
+    @field_validator("bank_encrypted_namespaces", "bank_encryption_keys", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, given: object) -> object:
         if isinstance(given, str):

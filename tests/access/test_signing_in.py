@@ -23,7 +23,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("cleo")]
 
 @pytest.fixture
 def settings(home: Path, database_url: str) -> Settings:
-    return make_settings(home, database_url, public_url=f"https://{PUBLIC_NAME}", sign_in_attempts=3)
+    return make_settings(
+        home,
+        database_url,
+        public_url=f"https://{PUBLIC_NAME}",
+        sign_in_attempts=3,
+        trusted_proxies="127.0.0.1",
+    )
 
 
 async def use_link(http: httpx.AsyncClient, token: str) -> httpx.Response:

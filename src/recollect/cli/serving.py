@@ -50,7 +50,7 @@ async def _serve(settings: Settings) -> None:
             _beside(_watch(services.database), work(services.routines)),
         ):
             sign_in = await _how_to_sign_in(services)
-            server = Server(create_app(services), lambda: _greet(services, sign_in))
+            server = Server(create_app(services), lambda: _greet(services, sign_in), settings.trusted_proxies)
             with serving_at(settings):
                 await server.serve(sockets=[listener])
     out.print("Stopped.")

@@ -16,10 +16,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 
-from recollect.db.queries import Query
+from recollect.db.queries import Queries, Query
 from recollect.kit.logs import logger
 
 log = logger("db")
+
+_queries = Queries(__package__)
 
 Cursor = psycopg.AsyncCursor[DictRow]
 
@@ -67,8 +69,8 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         if known := self._executes.get(query):
             return known
         name = f"{query.name[:30]}_{self._mark}_{next(self._numbers)}"
-        become = f"select set_config('role', '{role}', true);\n" if role else ""
-        await self.execute(f"{become}{query.prepare_as(name)}".replace("%%", "%").encode())
+        become = f"{_queries.become.text};\n" if role else ""
+        await self.execute(f"{become}{query.prepare_as(name)}".encode(), {"role_": role})
         self._executes[query] = query.execute_as(name)
         return self._executes[query]
 

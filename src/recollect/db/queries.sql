@@ -22,3 +22,7 @@ select set_config('role', 'service_role', true),
 -- Become anonymous.
 select set_config('role', 'anon', true),
        set_config('request.jwt.claims', '{"role": "anon"}', true) as claims
+
+-- become
+-- Take a role until the transaction ends.
+select set_config('role', %(role_)s, true)
