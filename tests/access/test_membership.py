@@ -249,7 +249,6 @@ async def test_nobody_makes_a_workspace_or_company_without_an_owner(services: Se
     makings: list[LiteralString] = [
         "insert into workspaces (name) values ('Nobody''s')",
         "insert into companies (name) values ('Nobody''s')",
-        "delete from workspaces",
         "delete from companies",
     ]
     for making in makings:

@@ -136,3 +136,13 @@ async def test_the_admin_endpoints_are_for_admins(ana: Person, ben: Person) -> N
     for path in (f"/api/admin/users/{ana.id}/memory", f"/api/admin/users/{ben.id}/memory"):
         assert (await ana.http.get(path)).status_code == 403
         assert (await ana.http.delete(path)).status_code == 403
+
+
+async def test_the_longest_names_do_not_break_paging(ana: Person, admin: Person) -> None:
+    for key in ("\x01" * 256, "\x02" * 256):
+        body = {"namespace": "\x01" * 256, "key": key, "value": 1}
+        assert (await ana.http.post(ana.memory, json=body)).status_code == 200
+    path = f"/api/admin/users/{ana.id}/memory"
+    page = (await admin.http.get(path, params={"limit": 1})).json()
+    rest = await admin.http.get(path, params={"limit": 1, "cursor": page["nextCursor"]})
+    assert [entry["key"] for entry in rest.json()["data"]] == ["\x02" * 256]

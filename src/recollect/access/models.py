@@ -32,7 +32,11 @@ Scope = Annotated[
 Email = Annotated[
     str,
     StringConstraints(min_length=3, max_length=255),
-    *of_form(r"^[^@\s\x00]+@[^@\s\x00]+$", "an e-mail address looks like name@example.com"),
+    # Blanks and control characters by number: what \s means differs between languages.
+    *of_form(
+        r"^[^@\x00-\x20\x7f-\xa0]+@[^@\x00-\x20\x7f-\xa0]+$",
+        "an e-mail address looks like name@example.com",
+    ),
 ]
 Password = Annotated[Text, StringConstraints(min_length=8, max_length=1024)]
 Name = Annotated[Text, StringConstraints(min_length=1, max_length=200)]

@@ -28,7 +28,7 @@ class PageQuery(BaseModel):
     ] = 1_000
     cursor: Annotated[
         str | None,
-        Field(min_length=1, max_length=8_000, description="nextCursor of the page before."),
+        Field(min_length=1, max_length=4_400, description="nextCursor of the page before."),
     ] = None
 
 

@@ -118,7 +118,9 @@ def _methods_at(request: Request) -> list[str]:
 def _invalid_field(found: Mapping[str, Any]) -> dict[str, str]:
     # Never the value itself: it may be private, and it may not even be encodable.
     location: Sequence[Any] = found["loc"]
-    name = ".".join(_printable(part) for part in location[1:]) or str(location[0])
+    # Where a field may be one of several types, pydantic adds how it calls the one that failed.
+    parts = [part for part in location[1:] if "[" not in str(part)]
+    name = ".".join(map(_printable, parts)) or str(location[0])
     return {"field": name, "problem": str(found["msg"])}
 
 
