@@ -21,7 +21,7 @@ CONFIGURATION = """
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 async def test_schemathesis_finds_nothing(ana: Person, address: str, tmp_path: Path) -> None:
     configuration = tmp_path / "schemathesis.toml"
     configuration.write_text(CONFIGURATION.format(user_id=ana.id))

@@ -40,10 +40,10 @@ PATIENCE_SECONDS = 2
 
 def load_settings(**overrides: Any) -> Settings:
     # Imported here, like all that is only needed to run a command: --help answers without it.
-    from pydantic_settings import SettingsError  # noqa: PLC0415
+    from pydantic_settings import SettingsError
 
-    from recollect.kit import logs  # noqa: PLC0415
-    from recollect.settings import Settings  # noqa: PLC0415
+    from recollect.kit import logs
+    from recollect.settings import Settings
 
     try:
         settings = Settings(**{name: value for name, value in overrides.items() if value is not None})
@@ -62,7 +62,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 def with_services(work: Callable[[Services], Awaitable[T]]) -> T:
     """Run one command against the database, whether or not a server is running."""
-    from recollect.bootstrap import open_services  # noqa: PLC0415 - see load_settings
+    from recollect.bootstrap import open_services
 
     settings = load_settings()
 
@@ -76,7 +76,7 @@ def with_services(work: Callable[[Services], Awaitable[T]]) -> T:
 @contextlib.asynccontextmanager
 async def acting_for(services: Services, email: str) -> AsyncIterator[tuple[Transaction, UUID]]:
     """A transaction in which everything is done as that user would do it."""
-    from recollect.db.tenancy import Caller  # noqa: PLC0415 - see load_settings
+    from recollect.db.tenancy import Caller
 
     user = await services.access.find_user(email)
     async with services.tenancy.acting_as(Caller.user(user.id)) as tx:
@@ -84,7 +84,7 @@ async def acting_for(services: Services, email: str) -> AsyncIterator[tuple[Tran
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    import uvloop  # noqa: PLC0415 - see load_settings
+    import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
@@ -95,7 +95,7 @@ async def waiting(
     doing: str, *, patience: float = PATIENCE_SECONDS, console: Console = err
 ) -> AsyncIterator[None]:
     """Say what is being done, and for how long, if it takes more than a moment."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     progress = Progress(*columns, console=console, transient=True)

@@ -22,7 +22,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 def doctor(as_json: AsJson = False) -> None:
     """Check settings, database, roles, row security, migrations, disk and clock."""
     # With the database's driver, which --help and the other commands' help do without.
-    from recollect.db.health import worst  # noqa: PLC0415
+    from recollect.db.health import worst
 
     checks = run_async(_examine())
     verdict = worst(checks)
@@ -34,7 +34,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 async def _examine() -> list[Check]:
-    from recollect.db.health import Check, of_machine  # noqa: PLC0415
+    from recollect.db.health import Check, of_machine
 
     try:
         settings = load_settings()
@@ -49,8 +49,8 @@ async def _examine() -> list[Check]:
 
 
 async def _examine_database(settings: Settings) -> list[Check]:
-    from recollect.bootstrap import open_database  # noqa: PLC0415
-    from recollect.db.health import Check, disk, of_database  # noqa: PLC0415
+    from recollect.bootstrap import open_database
+    from recollect.db.health import Check, disk, of_database
 
     checks: list[Check] = []
     try:

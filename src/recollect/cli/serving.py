@@ -38,10 +38,10 @@ def serve(port: Port = None, host: Host = None) -> None:
 
 async def _serve(settings: Settings) -> None:
     # The web framework takes a second to load, which only this command should cost.
-    from recollect.app import create_app  # noqa: PLC0415
-    from recollect.bootstrap import open_services  # noqa: PLC0415
-    from recollect.jobs.worker import work  # noqa: PLC0415
-    from recollect.server import Server, listen  # noqa: PLC0415
+    from recollect.app import create_app
+    from recollect.bootstrap import open_services
+    from recollect.jobs.worker import work
+    from recollect.server import Server, listen
 
     listener = listen(settings.host, settings.port)
     with contextlib.closing(listener):
@@ -58,8 +58,8 @@ async def _serve(settings: Settings) -> None:
 
 def worker() -> None:
     """Run a worker alone, beside servers elsewhere."""
-    from recollect.bootstrap import open_services  # noqa: PLC0415 - see load_settings
-    from recollect.jobs.worker import work  # noqa: PLC0415
+    from recollect.bootstrap import open_services
+    from recollect.jobs.worker import work
 
     settings = load_settings()
 
@@ -85,7 +85,7 @@ def migrate(
     as_json: AsJson = False,
 ) -> None:
     """Bring the database's schema up to date."""
-    from recollect.bootstrap import bring_up_to_date, open_database  # noqa: PLC0415 - see load_settings
+    from recollect.bootstrap import bring_up_to_date, open_database
 
     settings = load_settings()
 
