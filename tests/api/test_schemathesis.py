@@ -33,7 +33,8 @@ async def test_schemathesis_finds_nothing(ana: Person, address: str, tmp_path: P
         # "Any JSON" includes NUL, which Postgres cannot store; test_bad_input.py sends it on purpose.
         *("--generation-allow-x00", "false"),
         *("--max-examples", "10", "--seed", "1", "--generation-database", "none"),
-        *("--workers", "2", "--request-timeout", "10", "--continue-on-failure", "--warnings", "off"),
+        # One worker: with two, Hypothesis at times trips over its own cache of source lines.
+        *("--workers", "1", "--request-timeout", "10", "--continue-on-failure", "--warnings", "off"),
         cwd=tmp_path,
         env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.api.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
         stdout=asyncio.subprocess.PIPE,
