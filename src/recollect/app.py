@@ -57,5 +57,5 @@ def create_app(services: Services) -> FastAPI:
     ):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=pages.STATIC))
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # how FastAPI is extended
     return app

@@ -264,4 +264,4 @@ def _pause(attempt: int, asked_for: str) -> float:
         return min(float(asked_for), LONGEST_PAUSE_SECONDS)
     longest: float = min(FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), LONGEST_PAUSE_SECONDS)
     # Spread out, so that clients cut off at the same moment do not come back at the same moment.
-    return longest * random.uniform(0.5, 1)  # noqa: S311
+    return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads retries, guards nothing

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from recollect.access.models import NewUser
 from recollect.bank.models import Append, serialised
@@ -203,3 +204,9 @@ def test_every_json_value_survives_text_and_sealing(value: Any) -> None:
     assert json.loads(text) == strict_json(text.encode()) == value
     sealer, user = Sealer(("n",), (OLD,)), uuid4()
     assert sealer.from_store(sealer.to_store(text, user, "n", "k"), user, "n", "k") == text
+
+
+@pytest.mark.parametrize("days", [0, -1, 10**10])
+def test_a_retention_that_would_empty_a_namespace_or_never_end_is_refused(days: int) -> None:
+    with pytest.raises(ValidationError):
+        Settings(bank_retention_days={"prefs": days}, _env_file=None)

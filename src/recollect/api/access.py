@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from recollect.access.models import (
     ApiKey,
@@ -115,8 +115,10 @@ async def list_sessions(tx: Reading, recollect: Recollect) -> Any:
     status_code=204,
     responses=responses(404),
 )
-async def end_session(sessionId: Id, tx: Writing, recollect: Recollect) -> None:  # noqa: N803
-    await recollect.access.end_session(tx, sessionId)
+async def end_session(
+    session_id: Annotated[Id, Path(alias="sessionId")], tx: Writing, recollect: Recollect
+) -> None:
+    await recollect.access.end_session(tx, session_id)
 
 
 @router.get(
@@ -159,5 +161,5 @@ async def create_key(wanted: NewKey, tx: Writing, recollect: Recollect) -> Any:
     response_model=ApiKey,
     responses=responses(404),
 )
-async def revoke_key(keyId: Id, tx: Writing, recollect: Recollect) -> Any:  # noqa: N803
-    return await recollect.access.revoke_key(tx, keyId)
+async def revoke_key(key_id: Annotated[Id, Path(alias="keyId")], tx: Writing, recollect: Recollect) -> Any:
+    return await recollect.access.revoke_key(tx, key_id)

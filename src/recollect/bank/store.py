@@ -91,7 +91,7 @@ class BankStore:
                 plain = self._sealer.from_store(row["value"], *place)
             except UnsealError:
                 # One value that nobody can open must not keep all others from a new key.
-                log.error("a value cannot be opened and stays as it is", entry=str(row["id"]))  # noqa: TRY400
+                log.warning("a value cannot be opened and stays as it is", entry=str(row["id"]))
                 continue
             fresh = self._sealer.to_store(plain, *place)
             await tx.run(queries.rewrite_value, {"id": row["id"], "value": fresh})

@@ -101,7 +101,7 @@ class Keeper:
             group=self.orders.gid,
             extra_groups=None if self.orders.uid is None else [],
             # Safe here, as this process's other threads only wait in system calls.
-            preexec_fn=_end_with_parent(os.getpid()) if on_linux else None,  # noqa: PLW1509
+            preexec_fn=_end_with_parent(os.getpid()) if on_linux else None,  # noqa: PLW1509 - see above
         )
 
     def _stop_after_last_user(self) -> None:

@@ -14,7 +14,7 @@ from recollect.errors import Misconfigured
 
 SYSTEM_DIR = Path("/var/lib/recollect")
 # Not tempfile.gettempdir(): two processes of one home may differ in TMPDIR and must still meet.
-TEMP_DIR = Path("/tmp")  # noqa: S108
+TEMP_DIR = Path("/tmp")  # noqa: S108 - see above
 # macOS allows 104 bytes for a socket's path, the file name and a final NUL included.
 _LONGEST_SOCKET_DIR = 104 - len("/.s.PGSQL.5432") - 1
 

@@ -60,7 +60,7 @@ class Observe:
         try:
             await self.app(scope, receive, send_with_id)
         except Exception as error:  # noqa: BLE001 - the last resort of every request
-            log.error("request failed", route=_route(scope), **_where(error))  # noqa: TRY400
+            log.error("request failed", route=_route(scope), **_where(error))  # noqa: TRY400 - quotes values
             if status is None:
                 answer = problem_response(
                     "internal_error", 500, f"This is our fault. Quote request {request_id}."
