@@ -49,7 +49,7 @@ bench: setup ## Measure the promises of speed; prints a table, writes bench/resu
 constraints: ## Pin the newest versions of all dependencies in constraints.txt
 	@uv=$$(test -x $(VENV)/bin/uv && echo $(VENV)/bin/uv || echo uv); \
 	$$uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
-		--no-header --extra dev pyproject.toml --output-file constraints.txt
+		--no-header --extra celery --extra dev pyproject.toml --output-file constraints.txt
 
 clean: ## Remove the virtual environment and caches (never data)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

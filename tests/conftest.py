@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import inspect
 import os
 import shutil
 import tempfile
@@ -26,6 +27,8 @@ from recollect.bootstrap import Services, bring_up_to_date, build_services
 from recollect.db import database as databases
 from recollect.db.database import Database
 from recollect.db.tenancy import SERVICE, Caller
+from recollect.jobs.engine import Pace
+from recollect.jobs.worker import Worker
 from recollect.kit.secret import ServerSecret
 from recollect.server import Server, listen
 from recollect.settings import Settings
@@ -99,7 +102,12 @@ async def served(services: Services) -> AsyncIterator[str]:
     """Where a real server listens, on loopback."""
     with listen("127.0.0.1", 0) as listener:
         started = asyncio.Event()
-        server = Server(create_app(services), started.set, services.settings.trusted_proxies)
+        server = Server(
+            create_app(services),
+            on_started=started.set,
+            on_stopping=services.live.close,
+            trusted_proxies=services.settings.trusted_proxies,
+        )
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await started.wait()
@@ -107,6 +115,56 @@ async def served(services: Services) -> AsyncIterator[str]:
         finally:
             server.should_exit = server.force_exit = True
             await serving
+
+
+QUICK = Pace(
+    poll=0.2,
+    heartbeat=0.5,
+    sweep=0.5,
+    stalled_after=2,
+    patience=5,
+    stop=2,
+    first_retry=0.1,
+    longest_retry=0.2,
+)
+
+
+@asynccontextmanager
+async def working(services: Services, concurrency: int = 10) -> AsyncIterator[None]:
+    """A worker, with all that it has beside it, in a hurry."""
+    worker = Worker(
+        services.tenancy.beside_requests(),
+        services.database.worker,
+        services.jobs.tasks,
+        concurrency,
+        beside=(services.relay.watch,),
+        pace=QUICK,
+    )
+    task = asyncio.create_task(worker.work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def worker(services: Services) -> AsyncIterator[None]:
+    async with working(services):
+        yield
+
+
+async def until(true: Callable[[], Any], seconds: float = 30) -> Any:
+    """Wait until that is so, and say what it was."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        found = true()
+        if inspect.isawaitable(found):
+            found = await found
+        if found:
+            return found
+        assert asyncio.get_running_loop().time() < deadline, "it has not come true"
+        await asyncio.sleep(0.02)
 
 
 @pytest.fixture

@@ -10,14 +10,28 @@ from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
-from recollect.api import access, bank, companies, operations, profiles, workspaces
+from recollect.api import (
+    access,
+    bank,
+    companies,
+    cron,
+    events,
+    inbound,
+    jobs,
+    mail,
+    operations,
+    profiles,
+    webhooks,
+    workspaces,
+)
 from recollect.api.description import describe
 from recollect.bootstrap import Services
 from recollect.http import problems
 from recollect.http.edge.body import Body
 from recollect.http.edge.guard import Guard, hosts_for
+from recollect.http.edge.limit import Limit
 from recollect.http.edge.observe import Observe
-from recollect.web import pages
+from recollect.web import jobs_pages, mail_pages, pages
 
 
 def create_app(services: Services) -> FastAPI:
@@ -34,6 +48,7 @@ def create_app(services: Services) -> FastAPI:
         middleware=[
             Middleware(Observe, registry=registry),
             Middleware(Guard, hosts=hosts_for(settings.host, public_url)),
+            *_limits(services),
             Middleware(
                 Body,
                 max_bytes=settings.max_body_bytes,
@@ -49,13 +64,29 @@ def create_app(services: Services) -> FastAPI:
     for router in (
         bank.router,
         operations.router,
+        events.router,
         access.router,
         workspaces.router,
         companies.router,
         profiles.router,
+        jobs.router,
+        cron.router,
+        webhooks.router,
+        inbound.router,
+        mail.router,
+        mail_pages.router,
         pages.router,
+        jobs_pages.router,
     ):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=pages.STATIC))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # how FastAPI is extended
     return app
+
+
+def _limits(services: Services) -> tuple[Middleware, ...]:
+    per_minute = services.settings.requests_per_minute
+    if per_minute == 0:
+        return ()
+    key = services.secret.key_for("rate limits")
+    return (Middleware(Limit, link=services.redis, per_minute=per_minute, key=key),)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 from types import TracebackType
 from typing import Annotated, Any, Self, TypeVar
 from uuid import UUID, uuid4
@@ -42,6 +43,7 @@ ATTEMPTS = 4
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 PAGE = 1_000
+LOOK_SECONDS = 0.5
 # 502 and 504 are what a proxy says for a server that is restarting.
 _PASSING_STATUSES = frozenset({502, 503, 504})
 _PASSING_FAILURES = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
@@ -54,9 +56,10 @@ _BY_STATUS = dict.fromkeys(_PASSING_STATUSES, Unavailable) | {kind.status: kind 
 _PROBLEM_FIELDS = frozenset({"type", "title", "status", "detail", "code"})
 _MISSING: Any = object()
 
-_user_id: TypeAdapter[UUID] = TypeAdapter(UUID)
+_id: TypeAdapter[UUID] = TypeAdapter(UUID)
 _key: TypeAdapter[str] = TypeAdapter(Key)
 _namespace: TypeAdapter[str] = TypeAdapter(Namespace)
+_limit: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1)])
 _keep: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1, le=MAX_KEPT)])
 
 
@@ -68,6 +71,41 @@ class Me(BaseModel):
     full_name: str | None
     is_admin: bool
     scopes: list[str]
+
+
+class FailedAttempt(BaseModel):
+    attempt: int
+    started_at: datetime | None
+    ended_at: datetime
+    error: str
+
+
+class Job(BaseModel):
+    """Work that the server does beside requests: how far it is, how it ended."""
+
+    id: UUID
+    task: str
+    state: str
+    """waiting, running, succeeded, failed or cancelled."""
+    user_id: UUID | None
+    workspace_id: UUID | None
+    asked_by: UUID | None
+    origin: str
+    arguments: dict[str, Any]
+    attempt: int
+    done: int
+    total: int | None
+    result: dict[str, Any] | None
+    error: str | None
+    failures: list[FailedAttempt]
+    created_at: datetime
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state not in {"waiting", "running"}
 
 
 class Recollect:
@@ -162,17 +200,51 @@ class Recollect:
         path = f"{_memory_of(user_id)}/namespaces"
         return [_read(NamespaceSummary, item) async for item in self._items(path, {})]
 
-    async def _items(self, path: str, params: dict[str, Any]) -> AsyncIterator[Any]:
+    async def jobs(self, *, state: str | None = None, task: str | None = None, limit: int = 100) -> list[Job]:
+        """Your jobs and those of your workspaces, the newest first, at most so many."""
+        wanted = {name: value for name, value in {"state": state, "task": task}.items() if value is not None}
+        found: list[Job] = []
+        async for item in self._items("/api/jobs", wanted, page=min(_valid(_limit, "limit", limit), PAGE)):
+            found.append(_read(Job, item))
+            if len(found) == limit:
+                break
+        return found
+
+    async def job(self, job_id: UUID | str) -> Job:
+        """One job, as it is now."""
+        return _read(Job, await self._send("GET", _job(job_id)))
+
+    async def cancel_job(self, job_id: UUID | str) -> Job:
+        """Stop a job, or take it out of the queue; Conflict if it has ended."""
+        return _read(Job, await self._send("POST", f"{_job(job_id)}/cancel"))
+
+    async def retry_job(self, job_id: UUID | str) -> Job:
+        """Queue a job again that failed or was cancelled; Conflict if it has not."""
+        return _read(Job, await self._send("POST", f"{_job(job_id)}/retry"))
+
+    async def wait_for_job(
+        self, job_id: UUID | str, *, on_progress: Callable[[Job], None] | None = None
+    ) -> Job:
+        """The job when it has ended, however it did. ``on_progress`` is told of each look at it."""
+        while True:
+            job = await self.job(job_id)
+            if on_progress is not None:
+                on_progress(job)
+            if job.has_ended:
+                return job
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _items(self, path: str, params: dict[str, Any], *, page: int = PAGE) -> AsyncIterator[Any]:
         cursor: dict[str, str] = {}
         while True:
-            page = await self._send("GET", path, params={**params, **cursor, "limit": PAGE})
-            if not isinstance(page, dict) or not isinstance(page.get("data"), list):
+            found = await self._send("GET", path, params={**params, **cursor, "limit": page})
+            if not isinstance(found, dict) or not isinstance(found.get("data"), list):
                 raise _not_understood()
-            for item in page["data"]:
+            for item in found["data"]:
                 yield item
-            if not page.get("nextCursor"):
+            if not found.get("nextCursor"):
                 return
-            cursor = {"cursor": page["nextCursor"]}
+            cursor = {"cursor": found["nextCursor"]}
 
     async def _send(self, method: str, path: str, **content: Any) -> Any:
         # Made once per call: the server answers a repeated write as it answered the first.
@@ -219,7 +291,11 @@ def error_in(response: httpx.Response) -> RecollectError:
 
 
 def _memory_of(user_id: UUID | str) -> str:
-    return f"/api/user/{_valid(_user_id, 'user_id', user_id)}/memory"
+    return f"/api/user/{_valid(_id, 'user_id', user_id)}/memory"
+
+
+def _job(job_id: UUID | str) -> str:
+    return f"/api/jobs/{_valid(_id, 'job_id', job_id)}"
 
 
 def _place(user_id: UUID | str, key: str, namespace: str) -> tuple[str, dict[str, str]]:

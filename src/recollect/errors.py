@@ -10,6 +10,7 @@ RecollectError
 ├── NotAllowed              403  known, but not for this
 ├── NotFound                404  not there, or not yours: callers cannot tell which
 ├── Conflict                409  somebody or something was first
+│   └── Superseded          409  a job that was cancelled, or that another worker has now
 ├── TooManyAttempts         429
 ├── Unavailable             503  the database is away or busy; trying again helps
 └── Misconfigured           500  the operator has to change something
@@ -98,6 +99,12 @@ class Conflict(RecollectError):
     """Something else changed this first; read it again and retry."""
 
     code, status = "conflict", 409
+
+
+class Superseded(Conflict):
+    """The job was cancelled, or another worker has it now."""
+
+    code = "superseded"
 
 
 class TooManyAttempts(RecollectError):

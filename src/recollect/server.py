@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import uvicorn
 
 from recollect.errors import Misconfigured
-from recollect.http.edge.protocol import Protocol
+from recollect.http.edge.protocol import Protocol, WebSocketProtocol
 
 
 class UnusableAddress(Misconfigured):
@@ -45,13 +45,21 @@ class Server(uvicorn.Server):
     """uvicorn, but signals only ask it to stop: whoever runs it has more to clean up than it knows."""
 
     def __init__(
-        self, app: Callable[..., object], on_started: Callable[[], None], trusted_proxies: Sequence[str] = ()
+        self,
+        app: Callable[..., object],
+        *,
+        on_started: Callable[[], None],
+        on_stopping: Callable[[], None],
+        trusted_proxies: Sequence[str] = (),
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 http=Protocol,
-                ws="none",
+                ws=WebSocketProtocol,
+                # What clients have to say fits into little, and compression would be a bomb's fuse.
+                ws_max_size=4096,
+                ws_per_message_deflate=False,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -65,10 +73,16 @@ class Server(uvicorn.Server):
             )
         )
         self._on_started = on_started
+        self._on_stopping = on_stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Live connections never end by themselves.
+        self._on_stopping()
+        await super().shutdown(sockets=sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

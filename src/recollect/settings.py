@@ -58,12 +58,35 @@ class Settings(BaseSettings):
     )
     database_pool_size: int = Field(10, ge=1, le=500)
 
+    smtp_host: str | None = Field(None, description="Without one, messages stay in the dashboard.")
+    smtp_port: int = Field(587, ge=1, le=65535)
+    smtp_security: Literal["starttls", "tls", "none"] = "starttls"
+    smtp_username: str | None = None
+    smtp_password: SecretStr | None = None
+    mail_from: str | None = Field(None, description="Recollect <noreply@example.com>")
+
     max_body_bytes: int = Field(1_048_576, ge=1024)
     body_timeout_seconds: float = Field(20, gt=0)
+    requests_per_minute: int = Field(0, ge=0, description="For each caller; 0 means without limit.")
     session_idle_hours: float = Field(72, gt=0)
     session_max_days: float = Field(30, gt=0)
     sign_in_attempts: int = Field(10, ge=1, description="Failures within 15 minutes, per account.")
 
+    worker_concurrency: int = Field(10, ge=1, le=200, description="Jobs at once, per worker.")
+    schedule: dict[str, str] = Field(
+        default_factory=dict,
+        description='When scheduled jobs run, e.g. {"bank-purge": "17 3 * * *"}; or "off".',
+    )
+    jobs_keep_days: int = Field(30, ge=1, description="How long the record of a finished job is kept.")
+    events_keep_days: int = Field(7, ge=1, description="How long events can be read again.")
+
+    webhooks_allow_private: bool = Field(
+        False, description="Let webhooks go to private addresses and over plain http."
+    )
+
+    bank_note_upgrades: bool = Field(
+        False, description="Write meta/upgradedAt into the bank of a user who becomes premium."
+    )
     bank_retention_days: dict[str, Annotated[int, Field(ge=1, le=36_500)]] = Field(
         default_factory=dict, description='Age limit per namespace, e.g. {"icebreakers": 90}.'
     )

@@ -25,6 +25,8 @@ from recollect.db.tenancy import Caller
 from recollect.errors import InvalidInput, MalformedRequest
 from recollect.kit.secret import UnsealError
 from recollect.kit.text import strict_json
+from recollect.redis.cache import ReadCache
+from recollect.redis.link import RedisLink
 from recollect.settings import Settings
 from tests.conftest import make_settings
 
@@ -146,21 +148,21 @@ async def test_a_key_is_rotated_without_a_moment_of_unreadable_values(
         await services.bank.set_memory_key(tx, user, "k", "migraine", "health")
         await services.bank.set_memory_key(tx, user, "late", "plain so far", "diary")
 
-    rotating = Bank(BankStore(Sealer(("health", "diary"), (NEW, OLD))), {})
+    rotating = Bank(BankStore(Sealer(("health", "diary"), (NEW, OLD))), {}, ReadCache(RedisLink(None)))
     async with services.tenancy.acting_as(Caller.user(user)) as tx:
         assert (await rotating.get_memory_key(tx, user, "k", "health")).value == "migraine"
         before = await rotating.get_memory_key(tx, user, "k", "health")
     assert await rotating.reseal(services.tenancy) == 2
     assert await rotating.reseal(services.tenancy) == 0
 
-    rotated = Bank(BankStore(Sealer(("health", "diary"), (NEW,))), {})
+    rotated = Bank(BankStore(Sealer(("health", "diary"), (NEW,))), {}, ReadCache(RedisLink(None)))
     async with services.tenancy.acting_as(Caller.user(user)) as tx:
         after = await rotated.get_memory_key(tx, user, "k", "health")
         assert (after.value, after.updated_at) == ("migraine", before.updated_at)
         assert (await rotated.get_memory_key(tx, user, "late", "diary")).value == "plain so far"
     assert "plain" not in await stored("late")
 
-    opened = Bank(BankStore(Sealer((), (NEW,))), {})
+    opened = Bank(BankStore(Sealer((), (NEW,))), {}, ReadCache(RedisLink(None)))
     assert await opened.reseal(services.tenancy) == 2
     assert await stored("k") == '"migraine"'
 

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.anyio
 
 Connection = psycopg.AsyncConnection[DictRow]
 VERBS = ("select", "insert", "update", "delete")
+SCHEMAS = ("public", "private", "jobs", "events", "mail")
+OURS = ", ".join(f"'{schema}'::regnamespace" for schema in SCHEMAS)
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,10 @@ class Tenant:
     company: UUID
     newcomer: UUID
     """A user in neither tenancy, for rows that would make them a member."""
+    endpoint: UUID
 
 
+LETTERS = str.maketrans("0123456789", "ghijklmnop")
 TOMORROW = sql.SQL("now() + interval '1 day'")
 
 
@@ -64,6 +68,26 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
         "scopes": ["read"],
     },
     "private.idempotency_keys": lambda t: {"user_id": t.id, "key": uuid4().hex, "fingerprint": b"x"},
+    "jobs.runs": lambda t: {"user_id": t.id, "task": "x"},
+    "jobs.schedules": lambda t: {"workspace_id": t.workspace, "job": uuid4().hex, "cron": "0 0 * * *"},
+    "events.log": lambda t: {"user_id": t.id, "type": "bank.changed", "subject": uuid4().hex},
+    "events.cursors": lambda _: {"name": uuid4().hex},
+    "events.received": lambda _: {"source": "stripe", "id": f"evt_{uuid4().hex}"},
+    "events.endpoints": lambda t: {
+        "workspace_id": t.workspace,
+        "url": "https://example.com/",
+        "sealed_secret": b"x",
+    },
+    "events.deliveries": lambda t: {
+        "endpoint_id": t.endpoint,
+        "workspace_id": t.workspace,
+        "position": uuid4().int >> 66,
+        "type": "bank.changed",
+        "subject": uuid4().hex,
+        "payload": "{}",
+    },
+    "mail.messages": lambda t: {"user_id": t.id, "kind": "job.failed", "subject": "New", "body": "Text."},
+    "mail.preferences": lambda t: {"user_id": t.id, "kind": f"kind.{uuid4().hex.translate(LETTERS)}"},
 }
 
 # What a tenant may do with rows of their own; all else is the service's.
@@ -82,10 +106,19 @@ OWN: dict[str, set[str]] = {
     "private.sessions": {"select", "delete"},
     "private.api_keys": {"select", "insert", "update"},
     "private.idempotency_keys": set(VERBS),
+    "jobs.runs": {"select"},
+    "jobs.schedules": set(VERBS),
+    "events.log": {"select"},
+    "events.cursors": set(),
+    "events.received": set(),
+    "events.endpoints": set(VERBS),
+    "events.deliveries": {"select"},
+    "mail.messages": {"select", "update", "delete"},
+    "mail.preferences": set(VERBS),
 }
 
 # The columns that say whose row it is; with them a row is found again.
-OWNER_COLUMNS = ("user_id", "workspace_id", "company_id", "id", "subject")
+OWNER_COLUMNS = ("user_id", "workspace_id", "company_id", "id", "subject", "name")
 # A column that its owner may change, where not all are granted.
 CHANGEABLE = {
     "public.profiles": "phone",
@@ -96,6 +129,9 @@ CHANGEABLE = {
     "private.api_keys": "name",
     "private.admins": "created_at",
     "private.sign_in_failures": "failed_at",
+    "jobs.schedules": "cron",
+    "mail.messages": "read_at",
+    "events.endpoints": "description",
 }
 
 # What makes a new company or workspace the tenant's.
@@ -137,7 +173,13 @@ async def tenants(superuser: Connection) -> tuple[Tenant, Tenant]:
             "insert into workspace_members (workspace_id, user_id, role) values (%s, %s, 'owner')",
             (workspace, user),
         )
-        made.append(Tenant(user, workspace, company, newcomer))
+        endpoint = await _value(
+            superuser,
+            "insert into events.endpoints (workspace_id, url, sealed_secret)"
+            " values (%s, 'https://example.com/', 'x') returning id",
+            workspace,
+        )
+        made.append(Tenant(user, workspace, company, newcomer, endpoint))
     return made[0], made[1]
 
 
@@ -167,7 +209,7 @@ def _name(table: str) -> sql.Identifier:
 
 
 def _key(row: DictRow) -> sql.Composed:
-    owners = {column: row[column] for column in OWNER_COLUMNS if column in row}
+    owners = {column: row[column] for column in OWNER_COLUMNS if row.get(column) is not None}
     return sql.SQL(" and ").join(
         sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(value))
         for column, value in owners.items()
@@ -229,7 +271,8 @@ async def _touched(connection: Connection, statement: sql.Composed) -> int | Non
 async def test_every_table_is_described_here(superuser: Connection) -> None:
     cursor = await superuser.execute(
         "select schemaname || '.' || tablename as name from pg_tables"
-        " where schemaname in ('public', 'private')"
+        " where schemaname = any (%s) and tablename not like 'procrastinate%%'",
+        (list(SCHEMAS),),
     )
     tables = {row["name"] for row in await cursor.fetchall()}
     assert tables == set(ROWS) == set(OWN)
@@ -307,9 +350,9 @@ async def _names(connection: Connection, query: str) -> list[str]:
     return [row["name"] for row in await cursor.fetchall()]
 
 
-UNPROTECTED_TABLES = """
+UNPROTECTED_TABLES = f"""
 select c.oid::regclass::text as name from pg_class c
-where c.relkind in ('r', 'p') and c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+where c.relkind in ('r', 'p') and c.relnamespace in ({OURS})
   and (not c.relrowsecurity or not exists (select from pg_policy p where p.polrelid = c.oid))
 """
 
@@ -325,22 +368,22 @@ where a.atttypid = 'uuid'::regtype and not exists (
 )
 """
 
-LOOSE_DEFINERS = """
+LOOSE_DEFINERS = f"""
 select f.oid::regprocedure::text as name from pg_proc f
-where f.prosecdef and f.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
-  and not coalesce(f.proconfig, '{}') @> array['search_path=""']
+where f.prosecdef and f.pronamespace in ({OURS})
+  and not coalesce(f.proconfig, '{{}}') && array['search_path=""', 'search_path=jobs, pg_temp']
 """
 
-OPEN_DEFINERS = """
+OPEN_DEFINERS = f"""
 select f.oid::regprocedure::text as name from pg_proc f
-where f.prosecdef and f.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+where f.prosecdef and f.pronamespace in ({OURS})
   and has_function_privilege('public', f.oid, 'execute')
 """
 
-OWNER_VIEWS = """
+OWNER_VIEWS = f"""
 select c.oid::regclass::text as name from pg_class c
-where c.relkind = 'v' and c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)
-  and not coalesce(c.reloptions, '{}') @> array['security_invoker=true']
+where c.relkind = 'v' and c.relnamespace in ({OURS})
+  and not coalesce(c.reloptions, '{{}}') @> array['security_invoker=true']
 """
 
 BARE_UID_POLICIES = """

@@ -63,7 +63,8 @@ def _complete(operation: dict[str, Any], method: str, route: APIRoute) -> None:
     if needs := scope_needed(route.dependant):
         statuses.update(_FOR_A_CALLER)
         operation["security"] = [{name: []} for name in SECURITY]
-        operation["description"] = "Takes any scope." if needs == "any" else f'Needs the scope "{needs}".'
+        scope = "Takes any scope." if needs == "any" else f'Needs the scope "{needs}".'
+        operation["description"] = " ".join(filter(None, (operation.get("description"), scope)))
     else:
         operation["security"] = []
     documented = operation["responses"]

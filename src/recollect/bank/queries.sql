@@ -64,3 +64,7 @@ order by id limit %(batch)s for update
 -- rewrite_value
 -- Store the same value in another form; nothing has changed for its owner.
 update user_memory set value = %(value)s where id = %(id)s
+
+-- whose
+-- Whom the transaction acts for.
+select auth.uid() as id

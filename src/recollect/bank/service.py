@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,7 @@ from recollect.bank.models import (
 from recollect.bank.store import BankStore, queries
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.errors import Conflict, InvalidInput, NotFound
+from recollect.redis.cache import ReadCache
 
 PAGE = 1_000
 PURGE_BATCH = 5_000
@@ -28,6 +30,7 @@ _LOWEST_ID = UUID(int=0)
 
 _key: TypeAdapter[str] = TypeAdapter(Key)
 _namespace: TypeAdapter[str] = TypeAdapter(Namespace)
+_summaries: TypeAdapter[list[NamespaceSummary]] = TypeAdapter(list[NamespaceSummary])
 
 
 class NotAList(Conflict):
@@ -43,9 +46,10 @@ class UnknownKey(NotFound):
 
 
 class Bank:
-    def __init__(self, store: BankStore, retention: dict[str, int]) -> None:
+    def __init__(self, store: BankStore, retention: dict[str, int], cache: ReadCache) -> None:
         self._store = store
         self._retention = retention
+        self._cache = cache
 
     async def get_memory(
         self,
@@ -80,6 +84,7 @@ class Bank:
     ) -> Entry:
         """Create or replace the value under a key."""
         place = _valid(_namespace, "namespace", namespace), _valid(_key, "key", key)
+        self._forget(tx, user_id)
         return await self._store.put(tx, user_id, *place, value)
 
     async def delete_memory_key(
@@ -87,6 +92,7 @@ class Bank:
     ) -> None:
         """Delete one entry; an error if there is none."""
         place = _valid(_namespace, "namespace", namespace), _valid(_key, "key", key)
+        self._forget(tx, user_id)
         if not await self._store.delete(tx, user_id, *place):
             raise UnknownKey
 
@@ -96,16 +102,28 @@ class Bank:
         items = await self._store.lock(tx, *place, default=[])
         if not isinstance(items, list):
             raise NotAList
+        self._forget(tx, user_id)
         return await self._store.put(tx, *place, [*items, wanted.item][-wanted.keep :])
 
     async def put(self, tx: Transaction, user_id: UUID, wanted: Put) -> Entry:
+        self._forget(tx, user_id)
         return await self._store.put(tx, user_id, wanted.namespace, wanted.key, wanted.value)
 
     async def namespaces(
         self, tx: Transaction, user_id: UUID, *, after: str = "", limit: int = PAGE
     ) -> list[NamespaceSummary]:
         """The namespaces that a user has entries in."""
-        return await self._store.namespaces(tx, user_id, after=after, limit=limit)
+
+        async def load() -> bytes:
+            found = await self._store.namespaces(tx, user_id, after=after, limit=limit)
+            return _summaries.dump_json(found)
+
+        # What this transaction has written is nobody else's to see yet. And the database decides first who
+        # is asking: the cache knows whose values these are, not who may see them.
+        if not self._cache.is_configured or tx.has_afterwards or await self._store.whose(tx) != user_id:
+            return await self._store.namespaces(tx, user_id, after=after, limit=limit)
+        key = json.dumps(["namespaces", after, limit])
+        return _summaries.validate_json(await self._cache.read(user_id, "bank", key, load))
 
     async def everything(
         self,
@@ -120,7 +138,13 @@ class Bank:
 
     async def clear(self, tx: Transaction, user_id: UUID, namespace: str | None = None) -> int:
         """Delete a user's entries, in one namespace or in all; says how many."""
+        self._forget(tx, user_id)
         return await self._store.delete_all(tx, user_id, namespace)
+
+    def _forget(self, tx: Transaction, user_id: UUID) -> None:
+        # Whoever writes finds it when they read next; others' writes are heard of by event.
+        if self._cache.is_configured:
+            tx.afterwards(lambda: self._cache.forget(user_id, "bank"))
 
     async def purge(self, tenancy: Tenancy) -> int:
         """Delete what has outlived its namespace's retention, a bounded batch per transaction."""

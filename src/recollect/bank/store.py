@@ -49,6 +49,11 @@ class BankStore:
         rows = await tx.all(queries.list_namespaces, parameters, last=True)
         return [NamespaceSummary(**row) for row in rows]
 
+    async def whose(self, tx: Transaction) -> UUID | None:
+        """Whom the transaction acts for, confirmed by the database; None: the service."""
+        found: UUID | None = (await tx.one(queries.whose))["id"]
+        return found
+
     async def get(self, tx: Transaction, user_id: UUID, namespace: str, key: str) -> Entry | None:
         parameters = {"user_id": user_id, "namespace": namespace, "key": key}
         row = await tx.maybe(queries.get_entry, parameters, last=True)

@@ -40,17 +40,21 @@ async def _serve(settings: Settings) -> None:
     # The web framework takes a second to load, which only this command should cost.
     from recollect.app import create_app
     from recollect.bootstrap import open_services
-    from recollect.jobs.worker import work
     from recollect.server import Server, listen
 
     listener = listen(settings.host, settings.port)
     with contextlib.closing(listener):
         async with (
             open_services(settings) as services,
-            _beside(_watch(services.database), work(services.routines)),
+            _beside(_watch(services.database), services.worker.work(), services.live.watch()),
         ):
             sign_in = await _how_to_sign_in(services)
-            server = Server(create_app(services), lambda: _greet(services, sign_in), settings.trusted_proxies)
+            server = Server(
+                create_app(services),
+                on_started=lambda: _greet(services, sign_in),
+                on_stopping=services.live.close,
+                trusted_proxies=settings.trusted_proxies,
+            )
             with serving_at(settings):
                 await server.serve(sockets=[listener])
     out.print("Stopped.")
@@ -59,7 +63,6 @@ async def _serve(settings: Settings) -> None:
 def worker() -> None:
     """Run a worker alone, beside servers elsewhere."""
     from recollect.bootstrap import open_services
-    from recollect.jobs.worker import work
 
     settings = load_settings()
 
@@ -70,7 +73,7 @@ def worker() -> None:
             loop.add_signal_handler(number, stop.set)
         async with (
             open_services(settings) as services,
-            _beside(_watch(services.database), work(services.routines)),
+            _beside(_watch(services.database), services.worker.work()),
         ):
             out.print("Working. Ctrl-C stops.")
             await stop.wait()

@@ -59,7 +59,10 @@ async def locate(settings: Settings, secret: ServerSecret) -> AsyncIterator[Data
             WORKER_LOGIN,
             worker_password,
             member_of=(*users, "service_role"),
+            inherits=("recollect_gate", "recollect_queue"),
             statement_timeout="300s",
+            # The queue's library names its tables without their schema.
+            search_path=("public", "jobs"),
             deployment=secret.fingerprint,
         ),
     )
@@ -89,10 +92,11 @@ async def locate(settings: Settings, secret: ServerSecret) -> AsyncIterator[Data
 
 
 @asynccontextmanager
-async def open_tenancy(database: Database, pool_size: int) -> AsyncIterator[Tenancy]:
+async def open_tenancy(database: Database, pool_size: int, worker_concurrency: int) -> AsyncIterator[Tenancy]:
     async with (
         _pool(database.api, pool_size) as api_pool,
-        _pool(database.worker, min(pool_size, SERVICE_POOL_SIZE)) as service_pool,
+        # One for each job at work, and some for the service's own calls.
+        _pool(database.worker, worker_concurrency + SERVICE_POOL_SIZE) as service_pool,
     ):
         yield Tenancy(api_pool, service_pool)
 

@@ -15,6 +15,7 @@ from recollect.errors import (
     NotFound,
     NotSignedIn,
     RecollectError,
+    Superseded,
     Unavailable,
 )
 
@@ -24,6 +25,7 @@ _OUR_STATES: dict[str, type[RecollectError]] = {
     "RC403": NotAllowed,
     "RC404": NotFound,
     "RC409": Conflict,
+    "RC410": Superseded,
     "RC422": InvalidInput,
 }
 

@@ -46,6 +46,7 @@ class Login:
     """Roles whose rights it always has, and that it cannot become."""
     statement_timeout: str = "0"
     """How long one statement may take, waiting for others included; 0 means for ever."""
+    search_path: tuple[str, ...] = ("public",)
     deployment: str = ""
     """Tells the deployment that it belongs to: one that has another secret must not take it over."""
 
@@ -121,6 +122,11 @@ async def _ensure_role(conn: Connection, login: Login) -> None:
         ("idle_in_transaction_session_timeout", IDLE_TIMEOUT),
     ):
         await conn.execute(SQL("alter role {} set {} = {}").format(name, Identifier(setting), Literal(limit)))
+    await conn.execute(
+        SQL("alter role {} set search_path = {}").format(
+            name, SQL(", ").join(map(Identifier, login.search_path))
+        )
+    )
     await conn.execute(SQL("comment on role {} is {}").format(name, Literal(login.deployment)))
 
 

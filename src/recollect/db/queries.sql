@@ -26,3 +26,11 @@ select set_config('role', 'anon', true),
 -- become
 -- Take a role until the transaction ends.
 select set_config('role', %(role_)s, true)
+
+-- ping
+-- Is anybody there?
+select 1
+
+-- notify
+-- Call out to whoever listens on a channel.
+select pg_notify(%(channel)s, '')

@@ -10,7 +10,7 @@ docs/decisions/0004-one-round-trip.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import TracebackType
@@ -118,6 +118,7 @@ class Transaction:
         self._claims: str | None = None
         self._finished = False
         self._commits_early = for_one_call
+        self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
     async def all(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> list[DictRow]:
         cursor = await self._execute(query, parameters, last=last)
@@ -153,6 +154,14 @@ class Transaction:
     def hold(self) -> None:
         """Let no ``last`` statement commit after all: something else must stand or fall with it."""
         self._commits_early = False
+
+    def afterwards(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do this when the transaction stands, and before the caller is told so. It must not fail."""
+        self._afterwards.append(work)
+
+    @property
+    def has_afterwards(self) -> bool:
+        return bool(self._afterwards)
 
     async def _execute(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
         if self._finished:
@@ -196,12 +205,18 @@ class Transaction:
         self._finished = True
         if connection is None:
             return
+        await self._end(connection, is_good=kind is None)
+        if kind is None:
+            for work in self._afterwards:
+                await work()
+
+    async def _end(self, connection: Connection, *, is_good: bool) -> None:
         try:
             if connection.pgconn.transaction_status == TransactionStatus.IDLE:
                 return
             with told_to_callers():
-                ended = await connection.execute("commit" if kind is None else "rollback")
-            if kind is None and ended.statusmessage != "COMMIT":
+                ended = await connection.execute("commit" if is_good else "rollback")
+            if is_good and ended.statusmessage != "COMMIT":
                 raise RuntimeError("an error inside the transaction was swallowed; nothing was stored")
         finally:
             # Whatever is still open here, because the connection broke or we were cancelled, the pool
@@ -220,3 +235,7 @@ class Tenancy:
     def acting_as(self, caller: Caller, *, for_one_call: bool = False) -> Transaction:
         pool = self._service_pool if caller.proof is Proof.SERVICE else self._api_pool
         return Transaction(pool, caller, for_one_call=for_one_call)
+
+    def beside_requests(self) -> Tenancy:
+        """For work that must not take connections away from requests: all on the service's pool."""
+        return Tenancy(self._service_pool, self._service_pool)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from fastapi import Depends, Path, Request
 from pydantic import BeforeValidator
+from starlette.requests import HTTPConnection
 
 from recollect.access.tokens import API_KEY_PREFIX, InvalidToken
 from recollect.bootstrap import Services
@@ -23,7 +24,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def services(request: Request) -> Services:
+def services(request: HTTPConnection) -> Services:
     found: Services = request.app.state.services
     return found
 
@@ -47,16 +48,16 @@ Id = Annotated[UUID, BeforeValidator(_canonical)]
 Owner = Annotated[Id, Path(alias="userId", description="The caller's own id; an admin's, anybody's.")]
 
 
-def is_secure(request: Request) -> bool:
+def is_secure(request: HTTPConnection) -> bool:
     # Browsers drop Secure cookies on plain http, which is what a laptop serves on loopback.
-    return request.url.scheme == "https" or request.url.hostname not in _LOOPBACK
+    return request.url.scheme in {"https", "wss"} or request.url.hostname not in _LOOPBACK
 
 
-def session_token(request: Request) -> str | None:
+def session_token(request: HTTPConnection) -> str | None:
     return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE)
 
 
-async def caller_of(request: Request) -> Caller:
+async def caller_of(request: HTTPConnection) -> Caller:
     """Whose request this claims to be. Keys and sessions are judged by the database, in the
     transaction itself; a Supabase token and the service key are judged here."""
     recollect = services(request)
@@ -64,14 +65,19 @@ async def caller_of(request: Request) -> Caller:
     if scheme:
         if scheme.lower() != "bearer" or not token:
             raise NotSignedIn
-        if token.startswith(API_KEY_PREFIX):
-            return Caller.by_key(recollect.secret.digest(token))
-        if _is_service_key(recollect, token):
-            return SERVICE
-        return Caller.user(await _known_user(recollect, token))
+        return await caller_with(recollect, token)
     if session := session_token(request):
         return Caller.by_session(recollect.secret.digest(session))
     raise NotSignedIn
+
+
+async def caller_with(recollect: Services, token: str) -> Caller:
+    """Who sends this bearer token."""
+    if token.startswith(API_KEY_PREFIX):
+        return Caller.by_key(recollect.secret.digest(token))
+    if _is_service_key(recollect, token):
+        return SERVICE
+    return Caller.user(await _known_user(recollect, token))
 
 
 async def _known_user(recollect: Services, token: str) -> UUID:

@@ -1,41 +1,198 @@
-"""The worker: runs what is due, again and again, until it is stopped."""
+"""The worker: fetches jobs and does them, on any number of machines, until it is told to stop."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
 
-from recollect.errors import RecollectError
-from recollect.kit.logs import logger
+import procrastinate
+from procrastinate.job_context import AbortReason
+from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
-log = logger("worker")
-
-
-@dataclass(frozen=True)
-class Routine:
-    """Something to be done every so often. It must not mind being done twice, or by two workers."""
-
-    name: str
-    every: timedelta
-    run: Callable[[], Awaitable[int]]
+from recollect.db.tenancy import SERVICE, Tenancy
+from recollect.errors import RecollectError, Superseded, Unavailable
+from recollect.jobs.engine import PACE, Pace, log, open_engine
+from recollect.jobs.models import GiveUp, Job, Task, TryLater, queries
 
 
-async def work(routines: Sequence[Routine]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for routine in routines:
-            group.create_task(_repeat(routine))
+class UnknownTask(RecollectError):
+    """No worker here knows that task."""
+
+    code = "unknown_task"
 
 
-async def _repeat(routine: Routine) -> None:
-    while True:
+class Again(Exception):
+    """Tells the engine to give the job back to the queue until then."""
+
+    def __init__(self, at: datetime | None = None) -> None:
+        super().__init__()
+        self.at = at or datetime.now(UTC)
+
+
+class _GiveBack(BaseRetryStrategy):
+    def get_retry_decision(
+        self, *, exception: BaseException, job: procrastinate.jobs.Job
+    ) -> RetryDecision | None:
+        del job
+        return RetryDecision(retry_at=exception.at) if isinstance(exception, Again) else None
+
+
+class Worker:
+    """Does the jobs of all tenants. ``beside`` are loops that run as long as it does."""
+
+    def __init__(
+        self,
+        tenancy: Tenancy,
+        conninfo: str,
+        tasks: dict[str, Task],
+        concurrency: int,
+        beside: Sequence[Callable[[], Awaitable[None]]] = (),
+        pace: Pace = PACE,
+    ) -> None:
+        self._tenancy = tenancy
+        self._conninfo = conninfo
+        self._tasks = tasks
+        self._concurrency = concurrency
+        self._beside = beside
+        self._pace = pace
+
+    async def work(self) -> None:
+        """Until cancelled; then it lets running jobs end for a moment, and gives back what has not."""
+        async with asyncio.TaskGroup() as group:
+            for loop in (self._fetch, *self._beside):
+                group.create_task(_for_ever(loop))
+
+    async def _fetch(self) -> None:
+        async with open_engine(self._conninfo, self._concurrency, self._pace) as (app, manager):
+            app.task(name="run", pass_context=True, retry=_GiveBack())(self._perform)
+            async with asyncio.TaskGroup() as group:
+                sweeping = group.create_task(manager.sweep())
+                await app.run_worker_async(
+                    concurrency=self._concurrency,
+                    install_signal_handlers=False,
+                    fetch_job_polling_interval=self._pace.poll,
+                    shutdown_graceful_timeout=self._pace.stop,
+                    update_heartbeat_interval=self._pace.heartbeat,
+                    stalled_worker_timeout=self._pace.stalled_after,
+                )
+                sweeping.cancel()
+
+    async def _perform(self, context: procrastinate.JobContext, run: str) -> None:
         try:
-            done = await routine.run()
-        except RecollectError as error:
-            log.warning("routine failed", routine=routine.name, code=error.code)
-        except Exception as error:  # noqa: BLE001 - one routine's fault must not end the others
-            log.error("routine failed", routine=routine.name, error=type(error).__qualname__)  # noqa: TRY400
+            job = await self._begin(UUID(run))
+        except Unavailable as error:
+            raise Again(_in(1)) from error
+        if job is None:
+            return  # cancelled, or done before its worker could say so
+        try:
+            await self._do(job)
+        except asyncio.CancelledError:
+            if context.abort_reason() is AbortReason.SHUTDOWN:
+                await self._release(job)
+                raise Again from None
+            raise
+        except Superseded:
+            log.info("job superseded", job=run, task=job.task)
+
+    async def _begin(self, run: UUID) -> Job | None:
+        async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
+            row = await tx.maybe(queries.begin_run, {"id": run}, last=True)
+        return Job(**row, tenancy=self._tenancy) if row else None
+
+    async def _do(self, job: Job) -> None:
+        try:
+            counts = await self._task_for(job).run(job)
+            if not job.is_finished:
+                async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
+                    await job.finish(tx, counts)
+        except Superseded:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a task raises becomes its record
+            await self._fail(job, error)
         else:
-            log.info("routine done", routine=routine.name, count=done)
-        await asyncio.sleep(routine.every.total_seconds())
+            log.info("job done", job=str(job.id), task=job.task, attempt=job.attempt)
+
+    def _task_for(self, job: Job) -> Task:
+        task = self._tasks.get(job.task)
+        if task is None:
+            # Perhaps a newer worker knows it: it is tried like any other.
+            raise UnknownTask(f'No worker here knows the task "{job.task}".')
+        if job.attempt > task.attempts:
+            raise GiveUp("Its worker died each time.")
+        return task
+
+    async def _fail(self, job: Job, error: Exception) -> None:
+        task = self._tasks.get(job.task)
+        at = self._next_attempt(job, error, task.attempts if task else Task.attempts)
+        reason = _told(error)
+        log.warning("job failed", job=str(job.id), task=job.task, attempt=job.attempt, error=reason, again=at)
+        parameters = {
+            "id": job.id,
+            "fence": job.fence,
+            "error": reason,
+            "at": at,
+            "uncounted": int(isinstance(error, TryLater)),
+        }
+        try:
+            async with self._tenancy.acting_as(SERVICE) as tx:
+                row = await tx.maybe(queries.fail_run, parameters)
+                if row is not None and at is None:
+                    await tx.run(queries.publish_failure, {**row, "error": reason})
+        except Unavailable:
+            # Its record says "running" still, and whoever fetches it next goes on from there.
+            at = _in(self._pace.first_retry)
+        if at is not None:
+            raise Again(at)
+
+    def _next_attempt(self, job: Job, error: Exception, attempts: int) -> datetime | None:
+        """When to try again; None: never."""
+        if isinstance(error, TryLater):
+            return _in(error.after.total_seconds())
+        if isinstance(error, GiveUp) or job.attempt >= attempts:
+            return None
+        seconds = min(self._pace.first_retry * 3 ** (job.attempt - 1), self._pace.longest_retry)
+        # Jobs that failed together must not come back together.
+        return _in(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - nobody gains by guessing it
+
+    async def _release(self, job: Job) -> None:
+        try:
+            async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
+                await tx.run(queries.release_run, {"id": job.id, "fence": job.fence}, last=True)
+        except Unavailable:
+            log.warning("job not released", job=str(job.id))
+
+
+async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
+    """Postgres may go away and come back, and one loop's fault must not end the others."""
+    pause = 0.5
+    while True:
+        began = asyncio.get_running_loop().time()
+        try:
+            await loop()
+        except Exception as error:  # noqa: BLE001 - see above; it begins anew
+            log.warning("the worker begins anew", error=_told(error))
+        if asyncio.get_running_loop().time() - began > 60:
+            pause = 0.5
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 10)
+
+
+def _in(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def _told(error: BaseException) -> str:
+    """What people are told: our own sentences, and of others' errors only their kind and place, since their
+    text may quote what is private."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(_told, error.exceptions))
+    if isinstance(error, RecollectError | GiveUp | TryLater):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__qualname__}{place}"

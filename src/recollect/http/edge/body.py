@@ -22,6 +22,8 @@ from recollect.kit.text import strict_json
 
 _FORM = "application/x-www-form-urlencoded"
 _PARSED = "recollect.json"
+# Mail programs unsubscribe with either kind of form (RFC 8058); that page does not read this one.
+_MULTIPART, _ONE_CLICK = "multipart/form-data", "/unsubscribe"
 
 
 class ClientGone(Exception):
@@ -89,7 +91,7 @@ def _parse(scope: Scope, body: bytes) -> None:
         scope[_PARSED] = strict_json(body)
     elif media_type == _FORM and not scope["path"].startswith("/api/"):
         _check_form(body)
-    else:
+    elif not (media_type == _MULTIPART and scope["path"] == _ONE_CLICK):
         raise UnsupportedBody
 
 

@@ -38,11 +38,14 @@ class Guard:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] in {"http", "websocket"}:
             try:
                 self._check(scope)
             except RecollectError as error:
-                await response_to(error)(scope, receive, send)
+                if scope["type"] == "websocket":
+                    await send({"type": "websocket.close", "code": 1008})
+                else:
+                    await response_to(error)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
@@ -55,7 +58,8 @@ class Guard:
         if named is None or (self._hosts is not None and named["name"] not in self._hosts):
             raise UnknownHost
         # A browser sends cookies along by itself; an Authorization header it does not.
-        if scope["method"] not in _SAFE and "authorization" not in headers:
+        # A WebSocket of another site's page could read what is told here, which is as bad as writing.
+        if scope.get("method") not in _SAFE and "authorization" not in headers:
             _check_same_site(headers, host)
 
 

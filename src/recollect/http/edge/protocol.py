@@ -6,11 +6,21 @@ import asyncio
 from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from recollect.http.problems import MEDIA_TYPE, problem_response
 
+HANG_UP = "recollect.hang_up"
+"""In a request's scope: cuts the connection at once, with whatever the client has not read yet."""
 MAX_HEAD_BYTES = 65_536
 HEAD_TIMEOUT_SECONDS = 20
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        self.scope[HANG_UP] = self.transport.abort  # type: ignore[literal-required]  # ours
 
 
 class Protocol(HttpToolsProtocol):
@@ -18,7 +28,7 @@ class Protocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _is_head_complete = True
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's
         super().connection_made(transport)
         self._wait_for_head()
 
@@ -35,6 +45,7 @@ class Protocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._stop_waiting()
         super().on_headers_complete()
+        self.scope[HANG_UP] = self.transport.abort  # type: ignore[literal-required]  # ours
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

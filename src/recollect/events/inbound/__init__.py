@@ -1,0 +1,1 @@
+"""Webhooks in: what Stripe and mem0 tell us."""

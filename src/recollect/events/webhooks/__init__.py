@@ -1,0 +1,1 @@
+"""Webhooks out: what happens, told to endpoints that a workspace names."""

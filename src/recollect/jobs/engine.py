@@ -1,0 +1,157 @@
+"""The queue's engine: procrastinate, its tables in the schema "jobs", its statements fenced."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from typing import Any
+
+import procrastinate
+from procrastinate.connector import BaseConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job as Ticket
+from procrastinate.jobs import Status
+from procrastinate.manager import JobManager
+from procrastinate.schema import migrations_path
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from recollect.db.queries import Queries, Query
+from recollect.db.turns import PATIENCE, alone, connected
+from recollect.kit.logs import logger
+
+log = logger("jobs")
+# What it logs we log ourselves, and its tracebacks may quote what is private.
+logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
+
+queries = Queries(__package__)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often a worker does what it does beside its jobs, in seconds."""
+
+    poll: float = 2
+    """For jobs whose time has come; new ones are announced."""
+    heartbeat: float = 5
+    sweep: float = 5
+    stalled_after: float = 20
+    """How long after its last heartbeat a worker is taken for dead, and its jobs are done again."""
+    patience: float = 15
+    """How long a job that has ended waits for the database to be told so."""
+    stop: float = 8
+    """How long running jobs are waited for when the worker stops."""
+    first_retry: float = 5
+    longest_retry: float = 3600
+
+
+PACE = Pace()
+
+
+async def ensure_engine(conninfo: str) -> None:
+    """Bring the engine's tables in, or up to date with the library."""
+    newest = _library_migrations()[-1]
+    async with connected(conninfo) as conn, alone(conn, "recollect queue", PATIENCE):
+        [(found,)] = await (await conn.execute(queries.installed_engine.text)).fetchall()
+        if found == newest:
+            return
+        await conn.execute("set local search_path = jobs, pg_temp")
+        if found is None:
+            await conn.execute(_library_schema())
+            await conn.execute((resources.files(__package__) / "install.sql").read_bytes())
+        else:
+            for name in _library_migrations():
+                if name > found:
+                    await conn.execute((migrations_path / name).read_bytes())
+        await conn.execute(f"comment on table jobs.procrastinate_jobs is '{newest}'".encode())
+
+
+def _library_schema() -> bytes:
+    return (resources.files("procrastinate.sql") / "schema.sql").read_bytes()
+
+
+def _library_migrations() -> list[str]:
+    return sorted(path.name for path in migrations_path.iterdir() if path.suffix == ".sql")
+
+
+class LostTrack(Exception):
+    """A job has ended, but the queue could not be told: this worker must sign on anew to have it swept."""
+
+
+class FencedManager(JobManager):
+    """Ends a ticket only for the worker that still has it, and is patient while Postgres is away: a ticket
+    that nobody ends would keep its job from ever running again."""
+
+    def __init__(self, connector: BaseConnector, pace: Pace) -> None:
+        super().__init__(connector)
+        self._pace = pace
+        self.lost_track = asyncio.Event()
+
+    async def finish_job(self, job: Ticket, status: Status, delete_job: bool) -> None:  # noqa: ARG002
+        # Whatever became of it: the record is in jobs.runs.
+        await self._end(queries.end_ticket, job)
+
+    async def retry_job(
+        self,
+        job: Ticket,
+        retry_at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        lock: str | None = None,
+    ) -> None:
+        del priority, queue, lock  # none of them changes
+        await self._end(queries.requeue_ticket, job, at=retry_at)
+
+    async def _end(self, query: Query, job: Ticket, **more: Any) -> None:
+        held = {"id": job.id, "worker_id": job.worker_id, "attempts": job.attempts}
+        deadline = asyncio.get_running_loop().time() + self._pace.patience
+        pause = 0.1
+        while True:
+            try:
+                return await self.connector.execute_query_async(query.text, **held, **more)
+            except ConnectorException as error:
+                log.warning("a ticket waits for the database", error=type(error).__qualname__)
+                if asyncio.get_running_loop().time() > deadline:
+                    self.lost_track.set()
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2)
+
+    async def sweep(self) -> None:
+        """Give the jobs of dead workers back to the queue, again and again."""
+        while not self.lost_track.is_set():
+            rows = await self.connector.execute_query_all_async(
+                queries.sweep.text, seconds=self._pace.stalled_after
+            )
+            for row in rows:
+                log.warning("a job of a dead worker is done again", job=str(row["run"]))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.lost_track.wait(), self._pace.sweep)
+        raise LostTrack
+
+
+@asynccontextmanager
+async def open_engine(
+    conninfo: str, concurrency: int, pace: Pace
+) -> AsyncIterator[tuple[procrastinate.App, FencedManager]]:
+    """An app of procrastinate on connections of its own: it listens on one of them for new jobs."""
+    connector = procrastinate.PsycopgConnector(pool_factory=_pool, conninfo=conninfo, max_size=concurrency)
+    app = procrastinate.App(connector=connector)
+    app.job_manager = manager = FencedManager(connector, pace)
+    async with app.open_async():
+        yield app, manager
+
+
+def _pool(**options: Any) -> AsyncConnectionPool[Any]:
+    # As it comes, each statement costs four round trips: a check, begin, the statement, commit.
+    return AsyncConnectionPool(**{**options, "min_size": 1, "check": None, "configure": _configure})
+
+
+async def _configure(connection: AsyncConnection[Any]) -> None:
+    await connection.set_autocommit(True)

@@ -1,0 +1,1 @@
+"""Messages to users: by e-mail as a digest, and in the dashboard."""
