@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench constraints clean
+.PHONY: help setup run test check format bench bench-jobs soak constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -42,6 +42,12 @@ check: setup ## Lint, types, architecture, sizes
 format: setup ## Format the code and mend what can be mended
 	@$(VENV)/bin/ruff format .
 	@$(VENV)/bin/ruff check --fix .
+
+bench-jobs: setup ## Measure jobs and events alone
+	@$(PY) -m bench jobs
+
+soak: setup ## Kill worker, server and Postgres at random, over and over; takes half an hour
+	@$(PY) -m pytest -n 0 tests/faults/test_flow.py --soak 20
 
 bench: setup ## Measure the promises of speed; prints a table, writes bench/results/
 	@$(PY) -m bench

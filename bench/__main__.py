@@ -9,10 +9,10 @@ from typing import Any
 
 import uvloop
 
-from bench import foundation
+from bench import foundation, jobs
 from bench.report import Figure, publish
 
-SUITES = {"foundation": foundation.measure}
+SUITES = {"foundation": foundation.measure, "jobs": jobs.measure}
 
 
 def _run(measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> list[Figure]:

@@ -54,7 +54,7 @@ async def _tenant(services: Services) -> tuple[UUID, str]:
     return user.id, issued.key
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -83,7 +83,7 @@ async def _process(*command: str, ready: str, **environment: str) -> AsyncIterat
         await process.wait()
 
 
-def _serving(home: Path, port: int) -> AbstractAsyncContextManager[None]:
+def serving(home: Path, port: int) -> AbstractAsyncContextManager[None]:
     return _process(
         sys.executable, "-m", "recollect", "serve", "--port", str(port),
         ready=f"http://127.0.0.1:{port}/health",
@@ -94,9 +94,9 @@ def _serving(home: Path, port: int) -> AbstractAsyncContextManager[None]:
 async def _starting(home: Path) -> list[Figure]:
     seconds = []
     for _ in range(2):
-        port = _free_port()
+        port = free_port()
         started = time.perf_counter()
-        async with _serving(home, port):
+        async with serving(home, port):
             seconds.append(time.perf_counter() - started)
     return [
         at_most("first start, to a healthy answer", seconds[0], "s", 60, "recollect serve on an empty home"),
@@ -106,10 +106,10 @@ async def _starting(home: Path) -> list[Figure]:
 
 async def _reading(services: Services, home: Path, user: UUID, key: str) -> list[Figure]:
     path = f"/api/user/{user}/memory"
-    ports = {name: _free_port() for name in ("recollect", "transaction", "autocommit")}
+    ports = {name: free_port() for name in ("recollect", "transaction", "autocommit")}
     rates: dict[str, list[float]] = {name: [] for name in ports}
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_serving(home, ports["recollect"]))
+        await stack.enter_async_context(serving(home, ports["recollect"]))
         for mode in ("transaction", "autocommit"):
             peer = _process(
                 sys.executable, "-m", "bench.bare_app", services.database.admin, str(ports[mode]), mode,
@@ -142,7 +142,7 @@ async def _transactions(services: Services, user: UUID) -> list[Figure]:
     parameters = {"user_id": user, "namespace": "default", "after": "", "limit": 1001}
 
     async with (
-        open_tenancy(services.database, 1) as tenancy,
+        open_tenancy(services.database, 1, 1) as tenancy,
         AsyncConnectionPool(services.database.admin, min_size=1, max_size=1, open=False) as pool,
     ):
 
@@ -184,7 +184,7 @@ async def _medians(*works: Callable[[], Awaitable[None]], times: int = 2000) -> 
 
 
 async def _round_trips(services: Services, user: UUID) -> list[Figure]:
-    async with open_tenancy(services.database, 1) as tenancy:
+    async with open_tenancy(services.database, 1, 1) as tenancy:
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
             await services.bank.set_memory_key(tx, user, "k", 1)
         with tempfile.TemporaryFile("w+b") as trace:

@@ -31,7 +31,7 @@ from recollect.http.edge.body import Body
 from recollect.http.edge.guard import Guard, hosts_for
 from recollect.http.edge.limit import Limit
 from recollect.http.edge.observe import Observe
-from recollect.web import jobs_pages, mail_pages, pages
+from recollect.web import events_pages, jobs_pages, mail_pages, pages, webhooks_pages
 
 
 def create_app(services: Services) -> FastAPI:
@@ -77,6 +77,8 @@ def create_app(services: Services) -> FastAPI:
         mail_pages.router,
         pages.router,
         jobs_pages.router,
+        events_pages.router,
+        webhooks_pages.router,
     ):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=pages.STATIC))

@@ -12,8 +12,10 @@ not write twice.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from types import TracebackType
 from typing import Annotated, Any, Self, TypeVar
@@ -35,6 +37,7 @@ from recollect.bank.models import (
     serialised,
 )
 from recollect.errors import InvalidInput, Misconfigured, NotFound, RecollectError, Unavailable
+from recollect.events.models import Event
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -44,6 +47,10 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 PAGE = 1_000
 LOOK_SECONDS = 0.5
+# The server says that it is there far more often.
+SILENCE_SECONDS = 45.0
+# A position that no server has reached: it answers with the one it is at.
+_NOWHERE = 2**62
 # 502 and 504 are what a proxy says for a server that is restarting.
 _PASSING_STATUSES = frozenset({502, 503, 504})
 _PASSING_FAILURES = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
@@ -106,6 +113,14 @@ class Job(BaseModel):
     @property
     def has_ended(self) -> bool:
         return self.state not in {"waiting", "running"}
+
+
+class Reset(BaseModel):
+    """Events were missed that the server no longer knows: read anew what you keep a copy of."""
+
+    position: int
+    """Events after this one follow."""
+    type: str = "reset"
 
 
 class Recollect:
@@ -234,6 +249,59 @@ class Recollect:
                 return job
             await asyncio.sleep(LOOK_SECONDS)
 
+    async def events(
+        self, types: Sequence[str] = (), *, after: int | None = None
+    ) -> AsyncIterator[Event | Reset]:
+        """What happens, as it happens: from now on, or after a position. ``types`` may name families
+        (``"bank.*"``). A server that goes away is waited for, and then tells what was missed; one that is
+        not there to begin with is Unavailable. Leave the loop to stop listening."""
+        # Asked for nowhere, the server says where it is, so that an interruption loses nothing.
+        query = {"types": ",".join(types), "after": _NOWHERE if after is None else after}
+        position, failures, was_there = after, 0, False
+        while True:
+            try:
+                async with aclosing(self._stream("/api/events", query, position)) as blocks:
+                    async for block in blocks:
+                        was_there = True
+                        if (told := _told(block)) is None:
+                            continue
+                        is_greeting, position, failures = position is None, told.position, 0
+                        if not is_greeting or isinstance(told, Event):
+                            yield told
+                failure: RecollectError = Unavailable("The server has ended the connection.")
+            except Unavailable as error:
+                failure = error
+            failures += 1
+            if failures >= ATTEMPTS and not was_there:
+                raise failure
+            await asyncio.sleep(_pause(failures, failure.headers.get("Retry-After", "")))
+
+    async def _stream(
+        self, path: str, params: dict[str, Any], position: int | None
+    ) -> AsyncGenerator[dict[str, str]]:
+        """The fields of each server-sent event."""
+        headers = {} if position is None else {"Last-Event-ID": str(position)}
+        timeout = httpx.Timeout(**{**self._http.timeout.as_dict(), "read": SILENCE_SECONDS})
+        try:
+            async with self._http.stream(
+                "GET", path, params=params, headers=headers, timeout=timeout
+            ) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise error_in(response)
+                if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                    raise _not_understood()
+                fields: dict[str, str] = {}
+                async for line in response.aiter_lines():
+                    if line:
+                        name, _, value = line.partition(": ")
+                        fields[name] = value
+                    else:
+                        yield fields
+                        fields = {}
+        except httpx.HTTPError as error:
+            raise Unavailable("The server cannot be reached; see that it is running.") from error
+
     async def _items(self, path: str, params: dict[str, Any], *, page: int = PAGE) -> AsyncIterator[Any]:
         cursor: dict[str, str] = {}
         while True:
@@ -308,6 +376,18 @@ def _valid(adapter: TypeAdapter[T], name: str, given: Any) -> T:
         return adapter.validate_python(given)
     except ValidationError as error:
         raise InvalidInput(f"{name}: {error.errors()[0]['msg']}.") from error
+
+
+def _told(block: dict[str, str]) -> Event | Reset | None:
+    """An event, if the block is not only there to show that the server is."""
+    if "data" not in block:
+        return None
+    try:
+        if block.get("event") == "reset":
+            return Reset(position=int(block["id"]))
+        return _read(Event, json.loads(block["data"]))
+    except (KeyError, ValueError) as error:
+        raise _not_understood() from error
 
 
 def _body(response: httpx.Response) -> Any:

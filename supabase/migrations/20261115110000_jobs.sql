@@ -14,7 +14,7 @@ begin
 exception when duplicate_object or unique_violation then
   null; -- roles belong to the whole cluster
 end $$;
-grant usage on schema jobs to recollect_queue;
+grant usage on schema jobs, private to recollect_queue;
 
 create table jobs.runs (
   id uuid primary key default gen_random_uuid(),
@@ -72,7 +72,9 @@ language sql stable set search_path = '' as $$
 $$;
 
 create function private.queue_run(run jobs.runs) returns bigint
-language plpgsql set search_path = jobs, pg_temp as $$
+language plpgsql set search_path = jobs, pg_temp
+-- However full the queue is, an index has what is asked for here first.
+set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   tenant text := coalesce(run.workspace_id, run.user_id, '00000000-0000-0000-0000-000000000000'::uuid)::text;
   now_serving integer;
@@ -83,13 +85,14 @@ begin
   -- served at this moment, and the lowest number is served first: however many jobs one tenant queues,
   -- the next job of another comes after one of them, not after all. The engine serves the highest
   -- priority first, hence the minus.
-  select max(-j.priority) into now_serving from procrastinate_jobs j where j.status = 'doing';
+  select -j.priority into now_serving from procrastinate_jobs j
+  where j.status = 'doing' order by j.priority limit 1;
   if now_serving is null then
     select -j.priority into now_serving from procrastinate_jobs j
     where j.status = 'todo' order by j.priority desc limit 1;
   end if;
-  select max(-j.priority) + 1 into behind_own from procrastinate_jobs j
-  where j.queue_name = tenant and j.status = 'todo';
+  select -j.priority + 1 into behind_own from procrastinate_jobs j
+  where j.queue_name = tenant and j.status = 'todo' order by j.priority limit 1;
   made := procrastinate_defer_jobs_v1(array[row(
     tenant, 'run',
     -- What is for later is served at once when its time has come.
@@ -156,6 +159,16 @@ comment on function private.enqueue_job is
   'Queue a job in this transaction. With a key, the one that waits already is returned instead.';
 create index idx_runs_key on jobs.runs (task, key) where key is not null and state = 'waiting';
 
+create function private.begin_run(run uuid, held_ticket bigint) returns jobs.runs
+language sql security definer set search_path = '' as $$
+  -- From here on nobody else can change anything in its name. A ticket that it had before, and lost, is void.
+  update jobs.runs
+  set state = 'running', fence = gen_random_uuid(), attempt = attempt + 1, started_at = clock_timestamp()
+  where id = run and ticket = held_ticket and state in ('waiting', 'running')
+  returning *
+$$;
+comment on function private.begin_run is 'Take a job, or nothing if it was cancelled or has been done.';
+
 create function private.hold_run(run uuid, held_fence uuid) returns void
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -180,9 +193,15 @@ create function private.finish_run(run uuid, held_fence uuid, counts jsonb) retu
 language plpgsql security definer set search_path = '' as $$
 begin
   perform private.hold_run(run, held_fence);
-  update jobs.runs set state = 'succeeded', result = counts, error = null, fence = null, finished_at = clock_timestamp()
-  where id = run;
+  with finished as (
+    update jobs.runs
+    set state = 'succeeded', result = counts, error = null, fence = null, finished_at = clock_timestamp()
+    where id = run returning ticket
+  )
+  delete from jobs.procrastinate_jobs t using finished f where t.id = f.ticket;
 end $$;
+comment on function private.finish_run is
+  'Mark a job as done and take it out of the queue, in the transaction of its last effect.';
 
 create function private.run_to_change(run uuid) returns jobs.runs
 language plpgsql security definer set search_path = '' as $$
@@ -241,10 +260,12 @@ create trigger forget_ticket after delete on jobs.runs
   for each row when (old.ticket is not null and old.state = 'waiting')
   execute function private.forget_ticket();
 
-revoke execute on function private.is_service, private.queue_run, private.enqueue_job, private.hold_run,
+revoke execute on function private.is_service, private.queue_run, private.enqueue_job, private.begin_run,
+  private.hold_run,
   private.advance_run, private.finish_run, private.run_to_change, private.cancel_run, private.retry_run,
   private.forget_ticket from public;
 grant execute on function private.is_service to anon, authenticated, service_role;
+grant execute on function private.begin_run to recollect_queue, service_role;
 grant execute on function private.enqueue_job, private.hold_run, private.advance_run, private.finish_run,
   private.cancel_run, private.retry_run to authenticated, service_role;
 
@@ -266,3 +287,15 @@ grant insert (job, workspace_id, cron), update (cron, updated_at) on jobs.schedu
 
 comment on table jobs.schedules is 'When a job last came due; per workspace where that keeps its own hours.';
 comment on column jobs.schedules.cron is 'The workspace''s own hours; none: those of the settings.';
+
+create function private.restart_clock() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  -- New hours begin to count now: by them, nothing was missed.
+  new.last_tick := null;
+  new.has_run := false;
+  return new;
+end $$;
+revoke execute on function private.restart_clock from public;
+create trigger restart_clock before update on jobs.schedules
+  for each row when (old.cron is distinct from new.cron) execute function private.restart_clock();

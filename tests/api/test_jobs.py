@@ -234,8 +234,8 @@ async def test_a_running_job_that_is_cancelled_gets_no_further_step(services: Se
     async with working(services):
         await asyncio.wait_for(began.wait(), 30)
         answer = await ana.http.post(f"/api/jobs/{job}/cancel")
-        assert answer.json()["state"] == "cancelled"
         cancelled.set()
+        assert answer.json()["state"] == "cancelled"
         assert "cancelled" in await asyncio.wait_for(outcome, 30)
     found = (await ana.http.get(f"/api/jobs/{job}")).json()
     assert (found["state"], found["failures"]) == ("cancelled", [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -12,13 +13,22 @@ import pytest
 from recollect.access.membership_models import NamedWorkspace
 from recollect.bank.models import Put
 from recollect.bootstrap import Services
+from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE
 from recollect.errors import NotAllowed, NotFound, NotSignedIn, Superseded
-from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater, queries
+from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
 from tests.conftest import Person, until, working
 from tests.jobs.conftest import ended, look, queue, tickets
 
 pytestmark = pytest.mark.anyio
+
+COLUMNS = {field.name for field in fields(Job)} - {"tenancy", "is_finished", "_told_at"}
+BEGIN = Query(
+    "begin",
+    "For the test.",
+    "select b.* from jobs.runs r, private.begin_run(r.id, r.ticket) b"
+    " where r.id = %(id)s and b.id is not null",
+)
 
 
 async def no_tickets(services: Services) -> bool:
@@ -28,8 +38,8 @@ async def no_tickets(services: Services) -> bool:
 async def begun(services: Services, run: UUID) -> Job:
     """The run, as a worker has it that has just fetched it."""
     async with services.tenancy.acting_as(SERVICE) as tx:
-        row = await tx.one(queries.begin_run, {"id": run})
-    return Job(**row, tenancy=services.tenancy)
+        row = await tx.one(BEGIN, {"id": run})
+    return Job(**{name: row[name] for name in COLUMNS}, tenancy=services.tenancy)
 
 
 async def test_a_job_exists_if_and_only_if_the_change_does(services: Services, ana: Person) -> None:
@@ -354,3 +364,27 @@ async def test_finished_jobs_are_forgotten_in_time(
 async def test_a_job_that_is_not_there_is_not_found(services: Services, ana: Person) -> None:
     with pytest.raises(NotFound):
         await look(services, uuid4(), ana.caller)
+
+
+async def test_a_ticket_that_a_job_had_before_is_void(services: Services, database_url: str) -> None:
+    """Cancelled while its worker was dead, and tried again: the old ticket comes up as well."""
+    begun_times = 0
+
+    async def effect(job: Job) -> None:
+        nonlocal begun_times
+        begun_times += 1
+
+    services.jobs.offer(Task("effect", effect))
+    queued = await queue(services, "effect")
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        # As a worker leaves it that fetched it and died.
+        await connection.execute("update jobs.procrastinate_jobs set status = 'doing'")
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        await services.jobs.cancel(tx, queued)
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        await services.jobs.retry(tx, queued)
+    assert await tickets(services) == 2
+    async with working(services):
+        await until(lambda: no_tickets(services))
+    assert begun_times == 1
+    assert (await look(services, queued)).state == "succeeded"

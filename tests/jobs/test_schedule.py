@@ -191,3 +191,15 @@ async def test_a_job_of_all_has_no_hours_of_a_workspace(
     with pytest.raises(InvalidInput):
         async with services.tenancy.acting_as(ana.caller) as tx:
             await schedule_of(daily()).set_hours(tx, workspace, "daily", "0 12 * * *")
+
+
+async def test_new_hours_begin_to_count_when_they_are_set(
+    services: Services, ana: Person, workspace: UUID, database_url: str
+) -> None:
+    schedule = schedule_of(daily(per_workspace=True))
+    for cron, now in (("0 3 * * *", THREE), ("0 5 * * *", THREE + timedelta(hours=7))):
+        async with services.tenancy.acting_as(ana.caller) as tx:
+            await schedule.set_hours(tx, workspace, "daily", cron)
+        # Five o'clock has passed, but it was nobody's hour then.
+        assert await schedule.queue_due(services.tenancy, now) == 0
+    assert await schedule.queue_due(services.tenancy, THREE + timedelta(hours=26)) == 2

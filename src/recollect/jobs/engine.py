@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -91,10 +91,34 @@ class FencedManager(JobManager):
     def __init__(self, connector: BaseConnector, pace: Pace) -> None:
         super().__init__(connector)
         self._pace = pace
+        self._begun: dict[int, dict[str, Any]] = {}
+        self._gone: set[int] = set()
         self.lost_track = asyncio.Event()
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Ticket | None:
+        """The next job, and in the same statement its record taken."""
+        del queues  # workers do everybody's jobs
+        row = await self.connector.execute_query_one_async(queries.fetch.text, worker_id=worker_id)
+        if row["id"] is None:
+            return None
+        run = {name[4:]: row.pop(name) for name in tuple(row) if name.startswith("run_")}
+        if run["id"] is not None:
+            self._begun[row["id"]] = run
+        return Ticket.from_row(row)
+
+    def begun(self, ticket_id: int) -> dict[str, Any] | None:
+        """The record that was taken with a ticket; None if it need not be done after all."""
+        return self._begun.pop(ticket_id, None)
+
+    def is_gone(self, ticket_id: int) -> None:
+        """The ticket was taken out of the queue together with the job's last effect."""
+        self._gone.add(ticket_id)
 
     async def finish_job(self, job: Ticket, status: Status, delete_job: bool) -> None:  # noqa: ARG002
         # Whatever became of it: the record is in jobs.runs.
+        if job.id in self._gone:
+            self._gone.discard(job.id)
+            return
         await self._end(queries.end_ticket, job)
 
     async def retry_job(

@@ -149,5 +149,8 @@ class Job:
     async def finish(self, tx: Transaction, counts: Counts | None = None) -> None:
         """Mark the job as done in the transaction of its last effect: both stand, or neither."""
         parameters = {"id": self.id, "fence": self.fence, "result": json.dumps(dict(counts or {}))}
+        tx.afterwards(self._is_done)
         await tx.run(queries.finish_run, parameters, last=True)
+
+    async def _is_done(self) -> None:
         self.is_finished = True

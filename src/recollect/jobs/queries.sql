@@ -25,13 +25,14 @@ where j.status = 'doing' and not exists (
 )
 returning (args ->> 'run')::uuid as run
 
--- begin_run
--- Take a job: from here on only we can change anything in its name.
-update jobs.runs
-set state = 'running', fence = gen_random_uuid(), attempt = attempt + 1, started_at = clock_timestamp()
-where id = %(id)s and state in ('waiting', 'running')
-returning id, task, user_id, workspace_id, asked_by, origin, arguments, attempt, fence, done, total, checkpoint,
-          key, created_at
+-- fetch
+-- The next job in the queue, taken. Its record's columns are empty if it need not be done after all.
+select t.id, t.status, t.task_name, t.priority, t.lock, t.queueing_lock, t.args, t.scheduled_at, t.queue_name,
+       t.attempts, t.worker_id, r.id as run_id, r.task as run_task, r.user_id as run_user_id,
+       r.workspace_id as run_workspace_id, r.asked_by as run_asked_by, r.origin as run_origin,
+       r.arguments as run_arguments, r.attempt as run_attempt, r.fence as run_fence, r.done as run_done,
+       r.total as run_total, r.checkpoint as run_checkpoint, r.key as run_key, r.created_at as run_created_at
+from jobs.recollect_fetch(%(worker_id)s) t left join lateral private.begin_run((t.args ->> 'run')::uuid, t.id) r on true
 
 -- fail_run
 -- Record a failure, and whether that was the last attempt.

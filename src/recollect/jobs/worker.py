@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import UUID
 
 import procrastinate
 from procrastinate.job_context import AbortReason
@@ -16,7 +15,7 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
 from recollect.db.tenancy import SERVICE, Tenancy
 from recollect.errors import RecollectError, Superseded, Unavailable
-from recollect.jobs.engine import PACE, Pace, log, open_engine
+from recollect.jobs.engine import PACE, FencedManager, Pace, log, open_engine
 from recollect.jobs.models import GiveUp, Job, Task, TryLater, queries
 
 
@@ -69,7 +68,12 @@ class Worker:
 
     async def _fetch(self) -> None:
         async with open_engine(self._conninfo, self._concurrency, self._pace) as (app, manager):
-            app.task(name="run", pass_context=True, retry=_GiveBack())(self._perform)
+
+            @app.task(name="run", pass_context=True, retry=_GiveBack())
+            async def perform(context: procrastinate.JobContext, run: str) -> None:
+                del run  # its record came along with the ticket
+                await self._perform(manager, context)
+
             async with asyncio.TaskGroup() as group:
                 sweeping = group.create_task(manager.sweep())
                 await app.run_worker_async(
@@ -82,13 +86,13 @@ class Worker:
                 )
                 sweeping.cancel()
 
-    async def _perform(self, context: procrastinate.JobContext, run: str) -> None:
-        try:
-            job = await self._begin(UUID(run))
-        except Unavailable as error:
-            raise Again(_in(1)) from error
-        if job is None:
+    async def _perform(self, manager: FencedManager, context: procrastinate.JobContext) -> None:
+        ticket = context.job.id
+        assert ticket is not None  # noqa: S101 - it was fetched
+        run = manager.begun(ticket)
+        if run is None:
             return  # cancelled, or done before its worker could say so
+        job = Job(**run, tenancy=self._tenancy)
         try:
             await self._do(job)
         except asyncio.CancelledError:
@@ -97,12 +101,9 @@ class Worker:
                 raise Again from None
             raise
         except Superseded:
-            log.info("job superseded", job=run, task=job.task)
-
-    async def _begin(self, run: UUID) -> Job | None:
-        async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
-            row = await tx.maybe(queries.begin_run, {"id": run}, last=True)
-        return Job(**row, tenancy=self._tenancy) if row else None
+            log.info("job superseded", job=str(job.id), task=job.task)
+        if job.is_finished:
+            manager.is_gone(ticket)
 
     async def _do(self, job: Job) -> None:
         try:
