@@ -37,6 +37,17 @@ HOME = "RECOLLECT_TEST_HOME"
 SECRET = "a secret of the tests, long enough to be one"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--soak", type=int, default=1, help="How often the fault test runs, with another seed each."
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", range(metafunc.config.getoption("soak")))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if HOME not in os.environ:  # the first process; those it starts inherit the variable
         home = Path(tempfile.mkdtemp(prefix="recollect-"))

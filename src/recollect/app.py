@@ -58,6 +58,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.registry = registry
+    app.state.gauges = operations.Gauges(registry, services.live)
     app.state.ready_turn = asyncio.Lock()
     problems.install(app)
     # Routes are tried in turn: what is asked most comes first.

@@ -45,6 +45,8 @@ create table jobs.runs (
 create index idx_runs_user_id on jobs.runs (user_id, created_at desc);
 create index idx_runs_workspace_id on jobs.runs (workspace_id, created_at desc);
 create index idx_runs_created_at on jobs.runs (created_at desc);
+create index idx_runs_unfinished on jobs.runs (due_at) where finished_at is null;
+create index idx_runs_failed on jobs.runs (created_at desc) where state = 'failed';
 create index idx_runs_finished_at on jobs.runs (finished_at) where finished_at is not null;
 
 comment on table jobs.runs is 'Every job: who asked for it, how far it is, how it ended.';

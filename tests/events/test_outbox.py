@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import UUID
 
 import psycopg
 import pytest
 
-from recollect.access.membership_models import NamedWorkspace
+from recollect.access.membership_models import (
+    NamedWorkspace,
+    NewCompany,
+    NewCompanyMember,
+    NewWorkspaceMember,
+)
 from recollect.bank.models import Append, Put
 from recollect.bank.tasks import subscriptions
 from recollect.bootstrap import Services
@@ -16,6 +22,7 @@ from recollect.db.tenancy import SERVICE, Caller
 from recollect.errors import NotAllowed
 from recollect.events.models import Event, Subscription
 from recollect.events.relay import Relay
+from recollect.events.service import queries
 from recollect.jobs.models import Job, Task
 from tests.conftest import Person, until, working
 
@@ -194,3 +201,36 @@ async def test_an_upgrade_is_noted_in_the_bank_where_wished(
     async with services.tenancy.acting_as(ana.caller) as tx:
         [entry] = await services.bank.get_memory(tx, ana.id, "meta")
     assert entry.key == "upgradedAt"
+
+
+async def test_listeners_hear_exactly_what_row_security_shows_them(
+    services: Services, ana: Person, ben: Person
+) -> None:
+    """Live connections ask for all listeners at once; the answer must be the policy's."""
+    async with services.tenancy.acting_as(ana.caller) as tx:
+        shared = await services.membership.create_workspace(tx, NamedWorkspace(name="Shared"))
+        company = await services.membership.create_company(tx, NewCompany(name="Shared"))
+        await services.membership.workspace_members.add(tx, shared.id, NewWorkspaceMember(user_id=ben.id))
+        await services.membership.company_members.add(
+            tx, company.id, NewCompanyMember(user_id=ben.id, status="inactive")
+        )
+    places: list[dict[str, UUID]] = [
+        {},
+        {"user_id": ana.id},
+        {"user_id": ben.id},
+        {"workspace_id": shared.id},
+        {"company_id": company.id},
+        {"user_id": ben.id, "company_id": company.id},
+    ]
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        for place in places:
+            await services.events.publish(tx, "memory.added", "memory/1", {}, **place)
+    await services.relay.relay()
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        rows = await tx.all(queries.hear, {"after": 0, "limit": 100, "listeners": [ana.id, ben.id]})
+    assert len(rows) == len(places)
+    for person in (ana, ben):
+        seen = {event.position for event in await told(services, person.caller)}
+        heard = {row["position"] for row in rows if person.id in (row["listeners"] or ())}
+        assert heard == seen
+        assert 0 < len(heard) < len(places)

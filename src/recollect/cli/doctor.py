@@ -20,7 +20,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check settings, database, roles, row security, migrations, disk and clock."""
+    """Check settings, database, roles, row security, migrations, jobs, Redis, disk and clock."""
     # With the database's driver, which --help and the other commands' help do without.
     from recollect.db.health import worst
 
@@ -45,7 +45,24 @@ async def _examine() -> list[Check]:
     checks.extend(of_machine(settings))
     async with waiting("Looking at the database"):
         checks.extend(await _examine_database(settings))
+    if settings.redis_url is not None:
+        checks.append(await _examine_redis(settings.redis_url.get_secret_value()))
     return checks
+
+
+async def _examine_redis(url: str) -> Check:
+    from recollect.db.health import Check
+    from recollect.redis.link import RedisLink
+
+    try:
+        async with RedisLink(url) as link:
+            is_up = link.is_up
+    except RecollectError as error:
+        return Check("redis", "fail", "REDIS_URL cannot be used.", error.detail)
+    if not is_up:
+        detail = "It does not answer; everything goes on without it, slower."
+        return Check("redis", "warn", detail, "Start it, or correct REDIS_URL.")
+    return Check("redis", "ok", "It answers.")
 
 
 async def _examine_database(settings: Settings) -> list[Check]:

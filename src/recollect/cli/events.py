@@ -44,7 +44,7 @@ def list_(
 
     async def fetch(services: Services) -> list[Event]:
         caller = await _caller(services, user)
-        last = deque[Event](maxlen=limit)
+        last: deque[Event] = deque(maxlen=limit)
         async for event in _after(services, caller, after, wanted):
             last.append(event)
         return list(last)
@@ -135,5 +135,6 @@ def _tell(event: Event, *, as_json: bool) -> None:
         print_json(event.model_dump(mode="json"))
         return
     line = plain(f"{event.happened_at:%Y-%m-%d %H:%M:%S}  {event.type:<16}  {event.subject}  ")
-    line.append(plain(event.data) if event.data else "", style="dim")
+    if event.data:
+        line.append(plain(event.data).plain, style="dim")
     out.print(line)

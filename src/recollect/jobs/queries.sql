@@ -156,3 +156,12 @@ returning job, workspace_id, cron, last_tick, last_run
 -- drop_hours
 -- Take a workspace's own hours away.
 delete from jobs.schedules where job = %(job)s and workspace_id = %(workspace_id)s
+
+-- backlog
+-- What there is to do: for whoever looks after the server.
+select count(*) filter (where state = 'waiting')::int as waiting, count(*) filter (where state = 'running')::int as running,
+       coalesce(extract(epoch from now() - min(due_at) filter (where state = 'waiting' and due_at < now())), 0)::float8
+         as oldest_seconds,
+       (select count(*)::int from jobs.runs f where f.state = 'failed') as failed,
+       (select count(*)::int from events.log l where l.position is null) as untold
+from jobs.runs where finished_at is null

@@ -97,6 +97,10 @@ class Jobs:
         """How many of them are in each state."""
         return {row["state"]: row["jobs"] for row in await tx.all(queries.count_runs, last=True)}
 
+    async def backlog(self, tx: Transaction) -> dict[str, float]:
+        """What there is to do, of everybody's."""
+        return dict(await tx.one(queries.backlog, last=True))
+
     async def cancel(self, tx: Transaction, run_id: UUID) -> Run:
         """Take a job out of the queue, or stop it where it is."""
         await tx.run(queries.cancel_run, {"id": run_id})

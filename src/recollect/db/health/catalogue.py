@@ -14,6 +14,7 @@ from recollect.db import migrate
 from recollect.db.database import Database
 from recollect.db.health.check import Check
 from recollect.db.health.expected import expected
+from recollect.db.health.queue import of_queue
 from recollect.db.migrate import Login, Migration
 from recollect.db.queries import Queries, Query
 from recollect.errors import RecollectError
@@ -21,7 +22,7 @@ from recollect.errors import RecollectError
 CONNECT_SECONDS = 5
 PATIENCE_SECONDS = 30
 SLOW_CLOCK, WRONG_CLOCK = 2, 30
-ROLES = ("anon", "authenticated", "service_role", "recollect_gate")
+ROLES = ("anon", "authenticated", "service_role", "recollect_gate", "recollect_queue")
 MIGRATE = 'Run "recollect migrate".'
 
 Connection = psycopg.AsyncConnection[DictRow]
@@ -69,6 +70,8 @@ async def _examine(conn: Connection, database: Database, checks: list[Check]) ->
     applied = [each for each in migrate.discover() if each.version in status.applied]
     checks.append(await row_security(conn, applied))
     checks.append(await views(conn, applied))
+    if not status.pending:
+        checks.extend(await of_queue(conn))
 
 
 async def _connect(conninfo: str) -> Connection:

@@ -58,3 +58,17 @@ where c.relkind = 'm' or (
   )
 )
 order by 1
+
+-- find_queue
+-- Whether the queue's tables are there: the server makes them, not a migration.
+select to_regclass('jobs.procrastinate_jobs') is not null as is_there
+
+-- queue_state
+-- Who works, and what has been left lying.
+select (select count(*)::int from jobs.procrastinate_workers
+        where last_heartbeat > now() - interval '1 minute') as workers,
+       (select count(*)::int from jobs.runs
+        where finished_at is null and state = 'waiting' and due_at < now() - interval '1 minute') as late,
+       (select count(*)::int from jobs.runs where state = 'failed') as failed,
+       (select count(*)::int from events.log
+        where position is null and happened_at < now() - interval '1 minute') as untold
