@@ -27,6 +27,7 @@ from recollect.errors import Misconfigured
 from recollect.events.bridge import Bridge
 from recollect.events.inbound.service import Inbound
 from recollect.events.live import Live
+from recollect.events.models import Subscription
 from recollect.events.relay import Relay
 from recollect.events.service import Events
 from recollect.events.webhooks.sending import Sender
@@ -169,12 +170,8 @@ def _build(
         *notices.tasks(mail),
         retention(purges),
     )
-    subscriptions = (
-        *notices.subscriptions(),
-        *bank_subscriptions(note_upgrades=settings.bank_note_upgrades),
-    )
     schedule = Schedule(jobs, settings.schedule)
-    relay = Relay(tenancy, database.worker, subscriptions)
+    relay = Relay(tenancy, database.worker, _subscriptions(settings))
     bridge = Bridge(tenancy, database.worker, events, outside.redis, cache)
     return Services(
         settings=settings,
@@ -203,6 +200,10 @@ def _build(
             beside=(relay.watch, bridge.watch, lambda: schedule.watch(tenancy)),
         ),
     )
+
+
+def _subscriptions(settings: Settings) -> list[Subscription]:
+    return [*notices.subscriptions(), *bank_subscriptions(note_upgrades=settings.bank_note_upgrades)]
 
 
 def _sealer(settings: Settings) -> Sealer:

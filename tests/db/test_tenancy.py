@@ -55,7 +55,7 @@ async def test_role_and_claims_are_set_for_the_statement(services: Services, use
 @pytest.mark.parametrize("last", [True, False])
 async def test_neither_survives_the_transaction(services: Services, user: UUID, last: bool) -> None:
     database = services.database
-    async with databases.open_tenancy(database, 1) as tenancy:
+    async with databases.open_tenancy(database, 1, 1) as tenancy:
         async with tenancy.acting_as(Caller.user(user), for_one_call=last) as tx:
             await _who(tx, last=last)
         async with tenancy._api_pool.connection() as connection:
@@ -67,7 +67,7 @@ async def test_neither_survives_the_transaction(services: Services, user: UUID, 
 
 async def test_an_error_leaves_no_claims_for_the_next_caller(services: Services, user: UUID) -> None:
     broken = Query("broken", "Fails.", "select 1 / 0")
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         with pytest.raises(psycopg.errors.DivisionByZero):
             async with tenancy.acting_as(Caller.user(user)) as tx:
                 await _who(tx)
@@ -77,7 +77,7 @@ async def test_an_error_leaves_no_claims_for_the_next_caller(services: Services,
 
 
 async def test_a_cancelled_transaction_leaves_nothing(services: Services, user: UUID) -> None:
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
 
         async def dawdle() -> None:
             async with tenancy.acting_as(Caller.user(user)) as tx:
@@ -141,7 +141,7 @@ async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
             sent.append(query)
             return await super().execute(query, *args, **kwargs)
 
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
             await services.bank.set_memory_key(tx, user, "k", 0)  # both statements get prepared
         async with tenancy._api_pool.connection() as connection:
@@ -152,7 +152,7 @@ async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
 
 
 async def test_a_refused_first_use_does_not_spoil_the_statement(services: Services, user: UUID) -> None:
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         for caller in (Caller.by_key(b"made up"), Caller.user(user).about(uuid4())):
             with pytest.raises((NotSignedIn, NotFound)):
                 async with tenancy.acting_as(caller) as tx:
@@ -167,7 +167,7 @@ async def test_refused_callers_leave_nothing_behind_in_the_session(services: Ser
     prepared = Query(
         "prepared", "What the session keeps.", "select count(*) as kept from pg_prepared_statements"
     )
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         for _ in range(30):
             with pytest.raises(NotSignedIn):
                 async with tenancy.acting_as(Caller.by_session(b"garbage")) as tx:
@@ -180,7 +180,7 @@ async def test_refused_callers_leave_nothing_behind_in_the_session(services: Ser
 async def test_a_migration_under_a_running_server_is_survived(
     services: Services, user: UUID, database_url: str
 ) -> None:
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         for change in ("", "alter table user_memory alter column namespace type varchar(300)", ""):
             async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
                 await other.execute((change or "select 1").encode())
@@ -190,7 +190,7 @@ async def test_a_migration_under_a_running_server_is_survived(
 
 
 async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None:
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         tenancy._api_pool.timeout = 0.2
         async with tenancy.acting_as(Caller.user(user)) as tx:
             await _who(tx)
@@ -203,7 +203,7 @@ async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None
 async def test_a_connection_that_postgres_hung_up_on_is_replaced(
     services: Services, user: UUID, database_url: str
 ) -> None:
-    async with databases.open_tenancy(services.database, 1) as tenancy:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         async with tenancy.acting_as(Caller.user(user)) as tx:
             await _who(tx)
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
@@ -254,7 +254,7 @@ async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
                 await asyncio.sleep(0.02)
             bounced = make_conninfo(services.database.api, host=folder, port=6432)
             database = replace(services.database, api=bounced, worker=bounced)
-            async with databases.open_tenancy(database, 4) as tenancy:
+            async with databases.open_tenancy(database, 4, 1) as tenancy:
                 yield tenancy
         finally:
             process.terminate()
