@@ -388,3 +388,41 @@ async def test_a_ticket_that_a_job_had_before_is_void(services: Services, databa
         await until(lambda: no_tickets(services))
     assert begun_times == 1
     assert (await look(services, queued)).state == "succeeded"
+
+
+async def test_a_long_job_lives_through_a_restart_of_the_database(
+    services: Services, worker: None, database_url: str
+) -> None:
+    entered, go = asyncio.Event(), asyncio.Event()
+
+    async def long(job: Job) -> Counts:
+        entered.set()
+        await go.wait()
+        return {"attempt": job.attempt}
+
+    services.jobs.offer(Task("long", long))
+    queued = await queue(services, "long")
+    await entered.wait()
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        for _ in range(10):
+            # Everybody's connection is cut, again and again, for longer than a worker may be silent.
+            await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+            await asyncio.sleep(0.3)
+    go.set()
+    assert (await ended(services, queued)).result == {"attempt": 1}
+
+
+async def test_a_worker_that_was_taken_for_dead_signs_on_again(
+    services: Services, worker: None, database_url: str
+) -> None:
+    async def nothing(job: Job) -> None:
+        pass
+
+    services.jobs.offer(Task("nothing", nothing))
+    await ended(services, await queue(services, "nothing"))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute("delete from jobs.procrastinate_workers")
+    assert (await ended(services, await queue(services, "nothing"))).state == "succeeded"

@@ -40,13 +40,14 @@ async def _serve(settings: Settings) -> None:
     # The web framework takes a second to load, which only this command should cost.
     from recollect.app import create_app
     from recollect.bootstrap import open_services
+    from recollect.kit.loops import for_ever
     from recollect.server import Server, listen
 
     listener = listen(settings.host, settings.port)
     with contextlib.closing(listener):
         async with (
             open_services(settings) as services,
-            _beside(_watch(services.database), services.worker.work(), services.live.watch()),
+            _beside(_watch(services.database), services.worker.work(), for_ever(services.live.watch)),
         ):
             sign_in = await _how_to_sign_in(services)
             server = Server(

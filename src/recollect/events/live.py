@@ -114,7 +114,7 @@ class Live:
         newest: int = present["newest"]
         if after is not None and not present["oldest"] - 1 <= after <= newest:
             raise Reset(newest)
-        if len(self._listeners[user_id]) >= MOST_PER_USER:
+        if len(self._listeners.get(user_id, ())) >= MOST_PER_USER:
             raise TooManyListeners
         listener = Listener(caller, user_id, types or ("*",), hang_up, newest if after is None else after)
         self._listeners[user_id].add(listener)

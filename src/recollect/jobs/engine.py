@@ -85,8 +85,11 @@ class LostTrack(Exception):
 
 
 class FencedManager(JobManager):
-    """Ends a ticket only for the worker that still has it, and is patient while Postgres is away: a ticket
-    that nobody ends would keep its job from ever running again."""
+    """Ends a ticket only for the worker that still has it.
+
+    As it comes, the library stops the worker, and what it is doing with it, as soon as Postgres is away for a
+    moment. This one is patient: long jobs live through a restart of the database.
+    """
 
     def __init__(self, connector: BaseConnector, pace: Pace) -> None:
         super().__init__(connector)
@@ -98,13 +101,29 @@ class FencedManager(JobManager):
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Ticket | None:
         """The next job, and in the same statement its record taken."""
         del queues  # workers do everybody's jobs
-        row = await self.connector.execute_query_one_async(queries.fetch.text, worker_id=worker_id)
+        try:
+            row = await self.connector.execute_query_one_async(queries.fetch.text, worker_id=worker_id)
+        except ConnectorException as error:
+            log.warning("no job can be fetched", error=type(error).__qualname__)
+            await asyncio.sleep(self._pace.poll)
+            return None
         if row["id"] is None:
             return None
         run = {name[4:]: row.pop(name) for name in tuple(row) if name.startswith("run_")}
         if run["id"] is not None:
             self._begun[row["id"]] = run
         return Ticket.from_row(row)
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        # If it fails for long, others do our jobs, and ours are fenced off.
+        with contextlib.suppress(ConnectorException):
+            await self.connector.execute_query_async(queries.beat.text, worker_id=worker_id)
+
+    async def listen_for_jobs(self, **options: Any) -> None:
+        while True:
+            with contextlib.suppress(ConnectorException):
+                await super().listen_for_jobs(**options)
+            await asyncio.sleep(self._pace.poll)
 
     def begun(self, ticket_id: int) -> dict[str, Any] | None:
         """The record that was taken with a ticket; None if it need not be done after all."""
@@ -150,11 +169,12 @@ class FencedManager(JobManager):
     async def sweep(self) -> None:
         """Give the jobs of dead workers back to the queue, again and again."""
         while not self.lost_track.is_set():
-            rows = await self.connector.execute_query_all_async(
-                queries.sweep.text, seconds=self._pace.stalled_after
-            )
-            for row in rows:
-                log.warning("a job of a dead worker is done again", job=str(row["run"]))
+            with contextlib.suppress(ConnectorException):
+                rows = await self.connector.execute_query_all_async(
+                    queries.sweep.text, seconds=self._pace.stalled_after
+                )
+                for row in rows:
+                    log.warning("a job of a dead worker is done again", job=str(row["run"]))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.lost_track.wait(), self._pace.sweep)
         raise LostTrack

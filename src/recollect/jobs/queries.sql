@@ -14,6 +14,11 @@ set status = 'todo', attempts = attempts + 1, scheduled_at = %(at)s::timestamptz
     abort_requested = false, queueing_lock = null
 where id = %(id)s and worker_id = %(worker_id)s and attempts = %(attempts)s and status = 'doing'
 
+-- beat
+-- A worker lives, also one that was struck off while it could not say so.
+insert into jobs.procrastinate_workers (id, last_heartbeat) overriding system value values (%(worker_id)s, now())
+on conflict (id) do update set last_heartbeat = excluded.last_heartbeat
+
 -- sweep
 -- Give the jobs of workers that have died back to the queue.
 update jobs.procrastinate_jobs j

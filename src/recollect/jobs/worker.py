@@ -17,6 +17,7 @@ from recollect.db.tenancy import SERVICE, Tenancy
 from recollect.errors import RecollectError, Superseded, Unavailable
 from recollect.jobs.engine import PACE, FencedManager, Pace, log, open_engine
 from recollect.jobs.models import GiveUp, Job, Task, TryLater, queries
+from recollect.kit.loops import for_ever
 
 
 class UnknownTask(RecollectError):
@@ -64,7 +65,7 @@ class Worker:
         """Until cancelled; then it lets running jobs end for a moment, and gives back what has not."""
         async with asyncio.TaskGroup() as group:
             for loop in (self._fetch, *self._beside):
-                group.create_task(_for_ever(loop))
+                group.create_task(for_ever(loop))
 
     async def _fetch(self) -> None:
         async with open_engine(self._conninfo, self._concurrency, self._pace) as (app, manager):
@@ -168,21 +169,6 @@ class Worker:
             log.warning("job not released", job=str(job.id))
 
 
-async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
-    """Postgres may go away and come back, and one loop's fault must not end the others."""
-    pause = 0.5
-    while True:
-        began = asyncio.get_running_loop().time()
-        try:
-            await loop()
-        except Exception as error:  # noqa: BLE001 - see above; it begins anew
-            log.warning("the worker begins anew", error=_told(error))
-        if asyncio.get_running_loop().time() - began > 60:
-            pause = 0.5
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, 10)
-
-
 def _in(seconds: float) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
 
@@ -190,8 +176,6 @@ def _in(seconds: float) -> datetime:
 def _told(error: BaseException) -> str:
     """What people are told: our own sentences, and of others' errors only their kind and place, since their
     text may quote what is private."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(map(_told, error.exceptions))
     if isinstance(error, RecollectError | GiveUp | TryLater):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)

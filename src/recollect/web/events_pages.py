@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -76,6 +77,7 @@ async def events(
         wanted=wanted,
         families=FAMILIES,
         shown_types=SHOWN_TYPES,
+        told=_told,
     )
 
 
@@ -95,6 +97,12 @@ async def _latest(
         found.extend(event for event in reversed(read) if event.position < ends)
         ends, span = start, span * 16
     return found[:limit]
+
+
+def _told(data: Mapping[str, Any]) -> str:
+    """What an event says beside its subject, for people; live.js says it the same way."""
+    words = {name: each if isinstance(each, str) else json.dumps(each) for name, each in data.items()}
+    return " · ".join(f"{name}: {each}" for name, each in words.items())
 
 
 def _address(**query: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -294,6 +295,7 @@ async def _webhook_page(
         address=lambda **query: _address(webhook_id, **query),
         state=state,
         states=STATES,
+        json=lambda payload: json.dumps(payload, ensure_ascii=False, indent=2),
         families=FAMILIES,
         secret=secret,
         problem=refusal.detail if refusal else None,

@@ -17,14 +17,19 @@ function actor(id) {
   return id === list.dataset.me ? "you" : id;
 }
 
+function told(data) {
+  const words = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+  const all = Object.entries(data).map(([name, value]) => `${name}: ${words(value)}`).join(" · ");
+  return all.length > 300 ? `${all.slice(0, 297)}...` : all;
+}
+
 // By textContent alone: what others have written stays text.
 function show(event) {
   const row = blank.content.cloneNode(true);
   const part = (name) => row.querySelector(`[data-part="${name}"]`);
-  const data = JSON.stringify(event.data);
   part("type").textContent = event.type;
   part("subject").textContent = event.subject;
-  part("data").textContent = data === "{}" ? "" : data.length > 300 ? `${data.slice(0, 297)}...` : data;
+  part("data").textContent = told(event.data);
   part("actor").textContent = actor(event.actor);
   part("time").dateTime = event.happened_at;
   part("time").textContent = new Date(event.happened_at).toISOString().slice(0, 19).replace("T", " ");

@@ -1,0 +1,41 @@
+"""Loops that run as long as the process does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from recollect.kit.logs import logger
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+STEADY_SECONDS = 60
+
+log = logger("loops")
+
+
+async def for_ever(work: Callable[[], Awaitable[None]]) -> None:
+    """Begin anew whenever it ends: what it needs may go away and come back, and no fault of one loop may end
+    the others."""
+    clock = asyncio.get_running_loop().time
+    pause = FIRST_PAUSE
+    while True:
+        began = clock()
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - see above
+            log.warning("a loop begins anew", loop=_name(work), error=_kind(error))
+        if clock() - began > STEADY_SECONDS:
+            pause = FIRST_PAUSE
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _name(work: Callable[[], Awaitable[None]]) -> str:
+    return getattr(work, "__qualname__", repr(work))
+
+
+def _kind(error: BaseException) -> str:
+    # Never the text: it may quote what is private.
+    if isinstance(error, BaseExceptionGroup):
+        return ", ".join(map(_kind, error.exceptions))
+    return type(error).__qualname__
