@@ -28,7 +28,7 @@ select set_config('role', 'anon', true),
 select set_config('role', %(role_)s, true)
 
 -- ping
--- Is anybody there?
+-- Ask whether anybody is there.
 select 1
 
 -- notify

@@ -102,7 +102,7 @@ class FencedManager(JobManager):
         """The next job, and in the same statement its record taken."""
         del queues  # workers do everybody's jobs
         try:
-            row = await self.connector.execute_query_one_async(queries.fetch.text, worker_id=worker_id)
+            row = await self.connector.execute_query_one_async(queries.take_next.text, worker_id=worker_id)
         except ConnectorException as error:
             log.warning("no job can be fetched", error=type(error).__qualname__)
             await asyncio.sleep(self._pace.poll)

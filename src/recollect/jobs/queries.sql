@@ -30,7 +30,7 @@ where j.status = 'doing' and not exists (
 )
 returning (args ->> 'run')::uuid as run
 
--- fetch
+-- take_next
 -- The next job in the queue, taken. Its record's columns are empty if it need not be done after all.
 select t.id, t.status, t.task_name, t.priority, t.lock, t.queueing_lock, t.args, t.scheduled_at, t.queue_name,
        t.attempts, t.worker_id, r.id as run_id, r.task as run_task, r.user_id as run_user_id,
