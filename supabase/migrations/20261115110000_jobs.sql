@@ -94,7 +94,7 @@ begin
     where j.status = 'todo' order by j.priority desc limit 1;
   end if;
   select -j.priority + 1 into behind_own from procrastinate_jobs j
-  where j.queue_name = tenant and j.status = 'todo' order by j.priority limit 1;
+  where j.queue_name = tenant and j.status in ('todo', 'doing') order by j.priority limit 1;
   made := procrastinate_defer_jobs_v1(array[row(
     tenant, 'run',
     -- What is for later is served at once when its time has come.

@@ -17,7 +17,7 @@ from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE
 from recollect.errors import NotAllowed, NotFound, NotSignedIn, Superseded
 from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
-from tests.conftest import Person, until, working
+from tests.conftest import QUICK, Person, until, working
 from tests.jobs.conftest import ended, look, queue, tickets
 
 pytestmark = pytest.mark.anyio
@@ -404,8 +404,8 @@ async def test_a_long_job_lives_through_a_restart_of_the_database(
     queued = await queue(services, "long")
     await entered.wait()
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        for _ in range(10):
-            # Everybody's connection is cut, again and again, for longer than a worker may be silent.
+        for _ in range(20):
+            # Everybody's connection is cut, again and again, for longer than a worker waits when it stops.
             await connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and pid <> pg_backend_pid()"
@@ -426,3 +426,12 @@ async def test_a_worker_that_was_taken_for_dead_signs_on_again(
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         await connection.execute("delete from jobs.procrastinate_workers")
     assert (await ended(services, await queue(services, "nothing"))).state == "succeeded"
+
+
+async def test_a_long_job_of_a_living_worker_is_left_alone(services: Services, worker: None) -> None:
+    async def long(job: Job) -> Counts:
+        await asyncio.sleep(QUICK.stalled_after + 2 * QUICK.sweep)
+        return {"attempt": job.attempt}
+
+    services.jobs.offer(Task("long", long))
+    assert (await ended(services, await queue(services, "long"))).result == {"attempt": 1}

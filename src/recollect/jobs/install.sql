@@ -14,7 +14,7 @@ grant usage on all sequences in schema jobs to recollect_queue, service_role;
 
 -- For each tenant's place in the queue, for what is served now, and for jobs that wait for one another.
 create index recollect_jobs_doing on jobs.procrastinate_jobs (priority) where status = 'doing';
-create index recollect_jobs_tenant on jobs.procrastinate_jobs (queue_name, priority) where status = 'todo';
+create index recollect_jobs_tenant on jobs.procrastinate_jobs (queue_name, priority) where status in ('todo', 'doing');
 create index recollect_jobs_lock on jobs.procrastinate_jobs (lock, priority desc, id) where status in ('todo', 'doing');
 
 -- The record of a job is in jobs.runs, the schedule in jobs.schedules: others would be kept for nothing.
