@@ -49,8 +49,6 @@ PAGE = 1_000
 LOOK_SECONDS = 0.5
 # The server says that it is there far more often.
 SILENCE_SECONDS = 45.0
-# A position that no server has reached: it answers with the one it is at.
-_NOWHERE = 2**62
 # 502 and 504 are what a proxy says for a server that is restarting.
 _PASSING_STATUSES = frozenset({502, 503, 504})
 _PASSING_FAILURES = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
@@ -255,19 +253,19 @@ class Recollect:
         """What happens, as it happens: from now on, or after a position. ``types`` may name families
         (``"bank.*"``). A server that goes away is waited for, and then tells what was missed; one that is
         not there to begin with is Unavailable. Leave the loop to stop listening."""
-        # Asked for nowhere, the server says where it is, so that an interruption loses nothing.
-        query = {"types": ",".join(types), "after": _NOWHERE if after is None else after}
+        query = {"types": ",".join(types)}
         position, failures, was_there = after, 0, False
         while True:
             try:
                 async with aclosing(self._stream("/api/events", query, position)) as blocks:
                     async for block in blocks:
                         was_there = True
-                        if (told := _told(block)) is None:
-                            continue
-                        is_greeting, position, failures = position is None, told.position, 0
-                        if not is_greeting or isinstance(told, Event):
+                        if (told := _told(block)) is not None:
+                            position, failures = told.position, 0
                             yield told
+                        elif "id" in block:
+                            # Where it begins: an interruption before the first event loses none.
+                            position = int(block["id"])
                 failure: RecollectError = Unavailable("The server has ended the connection.")
             except Unavailable as error:
                 failure = error

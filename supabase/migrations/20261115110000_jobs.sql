@@ -24,12 +24,13 @@ create table jobs.runs (
   workspace_id uuid references public.workspaces (id) on delete cascade,
   asked_by uuid,
   origin text not null default 'request',
-  arguments jsonb not null default '{}',
+  arguments jsonb not null default '{}' check (jsonb_typeof(arguments) = 'object'),
   key text,
   in_order_of text,
   state text not null default 'waiting'
     check (state in ('waiting', 'running', 'succeeded', 'failed', 'cancelled')),
   attempt integer not null default 0,
+  failed integer not null default 0,
   fence uuid,
   done bigint not null default 0,
   total bigint,
@@ -53,6 +54,7 @@ comment on table jobs.runs is 'Every job: who asked for it, how far it is, how i
 comment on column jobs.runs.ticket is 'Its place in the queue: procrastinate''s id.';
 comment on column jobs.runs.user_id is 'Whose rights it has; none: the service''s.';
 comment on column jobs.runs.asked_by is 'Who asked: the user, or the admin who acted for them.';
+comment on column jobs.runs.failed is 'How many of its attempts failed; the others were interrupted.';
 comment on column jobs.runs.fence is
   'Known to the worker that has it now. Who holds an older one can no longer change anything in its name.';
 comment on column jobs.runs.checkpoint is 'Where a job that is done in steps goes on after an interruption.';
@@ -73,12 +75,30 @@ language sql stable set search_path = '' as $$
   select current_setting('role') = 'service_role'
 $$;
 
+create function private.tenant_of(run jobs.runs) returns uuid
+language sql immutable set search_path = '' as $$
+  select coalesce(run.workspace_id, run.user_id, '00000000-0000-0000-0000-000000000000')
+$$;
+
+create function private.lock_of(run jobs.runs, variadic words text[]) returns text
+language sql stable set search_path = '' as $$
+  -- A digest, since no index takes a text of any length; with the tenant, so that nobody waits for a stranger.
+  select encode(sha256(convert_to(concat_ws(' ', private.tenant_of(run), array_to_string(words, ' ')), 'UTF8')), 'hex')
+$$;
+
+create function private.key_lock_of(run jobs.runs) returns text
+language sql stable set search_path = '' as $$
+  -- The service's jobs and a user's of the same key do not stand in each other's way.
+  select private.lock_of(run, 'key', coalesce(run.user_id::text, 'service'), run.task, run.key)
+  where run.key is not null
+$$;
+
 create function private.queue_run(run jobs.runs) returns bigint
 language plpgsql set search_path = jobs, pg_temp
 -- However full the queue is, an index has what is asked for here first.
 set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
-  tenant text := coalesce(run.workspace_id, run.user_id, '00000000-0000-0000-0000-000000000000'::uuid)::text;
+  tenant text := private.tenant_of(run);
   now_serving integer;
   behind_own integer;
   made bigint[];
@@ -91,16 +111,15 @@ begin
   where j.status = 'doing' order by j.priority limit 1;
   if now_serving is null then
     select -j.priority into now_serving from procrastinate_jobs j
-    where j.status = 'todo' order by j.priority desc limit 1;
+    where j.status = 'todo' and (j.scheduled_at is null or j.scheduled_at <= now())
+    order by j.priority desc limit 1;
   end if;
   select -j.priority + 1 into behind_own from procrastinate_jobs j
   where j.queue_name = tenant and j.status in ('todo', 'doing') order by j.priority limit 1;
   made := procrastinate_defer_jobs_v1(array[row(
-    tenant, 'run',
-    -- What is for later is served at once when its time has come.
-    case when run.due_at > now() then 0 else -greatest(coalesce(now_serving, 0), coalesce(behind_own, 0), 0) end,
-    run.in_order_of,
-    case when run.key is not null then concat_ws(' ', tenant, run.task, run.key) end,
+    tenant, 'run', -greatest(coalesce(now_serving, 0), coalesce(behind_own, 0), 0),
+    case when run.in_order_of is not null then private.lock_of(run, 'order', run.in_order_of) end,
+    private.key_lock_of(run),
     jsonb_build_object('run', run.id),
     case when run.due_at > now() then run.due_at end
   )::procrastinate_job_to_defer_v1]);
@@ -131,7 +150,7 @@ begin
     for_user := auth.uid();
     origin := 'request';
   end if;
-  loop
+  for attempt in 1 .. 20 loop
     begin
       insert into runs (task, user_id, workspace_id, asked_by, origin, arguments, key, in_order_of, due_at)
       values (enqueue_job.task, for_user, for_workspace,
@@ -145,22 +164,18 @@ begin
       if enqueue_job.key is null or origin = 'celery' then
         raise;
       end if;
-      select r.id into waiting from runs r
-      where r.task = enqueue_job.task and r.key = enqueue_job.key and r.state = 'waiting'
-        and r.user_id is not distinct from for_user and r.workspace_id is not distinct from for_workspace
-        and exists (select from procrastinate_jobs j where j.id = r.ticket and j.status = 'todo')
-      limit 1;
+      select r.id into waiting from procrastinate_jobs j join runs r on r.ticket = j.id
+      where j.queueing_lock = private.key_lock_of(wanted) and j.status = 'todo';
       if found then
         return waiting;
       end if;
       -- It has begun meanwhile: then there is room for the next one.
     end;
   end loop;
+  raise exception 'Others queue the same job at this moment; try again.' using errcode = 'RC409';
 end $$;
 comment on function private.enqueue_job is
   'Queue a job in this transaction. With a key, the one that waits already is returned instead.';
-create index idx_runs_key on jobs.runs (task, key) where key is not null and state = 'waiting';
-
 create function private.begin_run(run uuid, held_ticket bigint) returns jobs.runs
 language sql security definer set search_path = '' as $$
   -- From here on nobody else can change anything in its name. A ticket that it had before, and lost, is void.
@@ -213,7 +228,7 @@ begin
   select * into found_run from jobs.runs r where r.id = run and (
     private.is_service() or r.user_id = auth.uid()
     or r.workspace_id = any (private.my_workspaces('{owner,admin}'))
-  ) for update;
+  );
   if not found then
     raise exception 'There is no such job, or it is not yours to change.' using errcode = 'RC404';
   end if;
@@ -228,9 +243,14 @@ begin
   if found_run.state not in ('waiting', 'running') then
     raise exception 'The job has ended already.' using errcode = 'RC409';
   end if;
-  -- Without its fence a running job can do no more, even where its worker does not hear of it.
-  update runs set state = 'cancelled', fence = null, finished_at = clock_timestamp() where id = run;
+  -- The ticket first, as whoever fetches it does: the other way round the two would wait for each other.
   perform procrastinate_cancel_job_v1(found_run.ticket, true, true);
+  -- Without its fence a running job can do no more, even where its worker does not hear of it.
+  update runs set state = 'cancelled', fence = null, finished_at = clock_timestamp()
+  where id = run and state in ('waiting', 'running');
+  if not found then
+    raise exception 'The job has ended already.' using errcode = 'RC409';
+  end if;
 end $$;
 
 create function private.retry_run(run uuid) returns void
@@ -243,13 +263,44 @@ begin
   end if;
   found_run.due_at := now();
   begin
-    update runs set state = 'waiting', attempt = 0, error = null, finished_at = null, due_at = now(),
+    update runs set state = 'waiting', attempt = 0, failed = 0, error = null, finished_at = null, due_at = now(),
                     ticket = private.queue_run(found_run)
-    where id = run;
+    where id = run and state = found_run.state;
+    if not found then
+      raise exception 'Somebody else was first; look again.' using errcode = 'RC409';
+    end if;
   exception when unique_violation then
     raise exception 'A job with the same key is waiting already.' using errcode = 'RC409';
   end;
 end $$;
+
+create function private.sweep_jobs(silent_seconds float8) returns setof uuid
+language plpgsql security definer set search_path = jobs, pg_temp as $$
+begin
+  return query with swept as (
+    select r.id, r.ticket, j.queueing_lock from procrastinate_jobs j join runs r on r.ticket = j.id
+    where j.status = 'doing' and not exists (
+      select from procrastinate_workers w
+      where w.id = j.worker_id and w.last_heartbeat >= now() - make_interval(secs => silent_seconds)
+    )
+    -- A worker that is frozen in the middle of a step holds its job until Postgres hangs up on it. Who fetched
+    -- that job would wait as long, and so would everything behind it.
+    for update of r skip locked
+  ), back as (
+    update procrastinate_jobs j
+    set status = 'todo', attempts = attempts + 1, scheduled_at = null, worker_id = null, abort_requested = false,
+        queueing_lock = case when not exists (
+          select from procrastinate_jobs o where o.queueing_lock = j.queueing_lock and o.status = 'todo'
+        ) then j.queueing_lock end
+    from swept s where j.id = s.ticket
+  ), gone as (
+    -- Nothing is to be done for it any more.
+    delete from procrastinate_jobs j
+    where j.status = 'doing' and j.worker_id is null and not exists (select from runs r where r.ticket = j.id)
+  )
+  select s.id from swept s;
+end $$;
+comment on function private.sweep_jobs is 'Give the jobs of workers that have fallen silent back to the queue.';
 
 create function private.forget_ticket() returns trigger
 language plpgsql security definer set search_path = jobs, pg_temp as $$
@@ -262,6 +313,8 @@ create trigger forget_ticket after delete on jobs.runs
   for each row when (old.ticket is not null and old.state = 'waiting')
   execute function private.forget_ticket();
 
+revoke execute on function private.tenant_of, private.lock_of, private.key_lock_of, private.sweep_jobs from public;
+grant execute on function private.sweep_jobs to recollect_queue;
 revoke execute on function private.is_service, private.queue_run, private.enqueue_job, private.begin_run,
   private.hold_run,
   private.advance_run, private.finish_run, private.run_to_change, private.cancel_run, private.retry_run,
@@ -275,7 +328,7 @@ grant execute on function private.enqueue_job, private.hold_run, private.advance
 create table jobs.schedules (
   job text not null check (char_length(job) between 1 and 128),
   workspace_id uuid references public.workspaces (id) on delete cascade,
-  cron text,
+  cron text check (char_length(cron) <= 200),
   last_tick timestamptz,
   last_run uuid,
   has_run boolean not null default false,

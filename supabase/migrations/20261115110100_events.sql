@@ -14,7 +14,7 @@ create table events.log (
   workspace_id uuid references public.workspaces (id) on delete cascade,
   company_id uuid references public.companies (id) on delete cascade,
   actor uuid,
-  data jsonb not null default '{}',
+  data jsonb not null default '{}' check (jsonb_typeof(data) = 'object'),
   happened_at timestamptz not null default clock_timestamp()
 );
 create index idx_log_unrelayed on events.log (id) where position is null;
@@ -22,7 +22,7 @@ create index idx_log_user_id on events.log (user_id, position);
 create index idx_log_workspace_id on events.log (workspace_id, position) where workspace_id is not null;
 create index idx_log_company_id on events.log (company_id, position) where company_id is not null;
 create index idx_log_happened_at on events.log (happened_at);
-create sequence events.positions minvalue 0 start 0;
+
 
 comment on table events.log is 'What happened. Thin: what changed and where, never the contents.';
 comment on column events.log.position is
@@ -31,6 +31,17 @@ comment on column events.log.position is
 comment on column events.log.subject is 'What changed. Events of one subject are told in their order.';
 comment on column events.log.actor is 'Who did it, if that was not the user: the admin who acted for them.';
 
+create table events.cursors (
+  name text primary key,
+  position bigint not null default 0,
+  updated_at timestamptz not null default now()
+);
+call private.close_to_all_but_service('events.cursors');
+insert into events.cursors (name) values ('relay');
+comment on table events.cursors is
+  'How far each reader is. The relay''s is the last position given: a row and not a sequence, so that it is seen '
+  'when, and only when, its events are.';
+
 call private.close_to_all_but_service('events.log');
 grant select on events.log to authenticated;
 create policy "those concerned hear of it" on events.log for select to authenticated
@@ -38,31 +49,47 @@ create policy "those concerned hear of it" on events.log for select to authentic
          or workspace_id = any ((select private.my_workspaces())::uuid[])
          or company_id = any ((select private.my_companies())::uuid[]));
 
+create function private.append_event(
+  type text, subject text, data jsonb default '{}', user_id uuid default null,
+  workspace_id uuid default null, company_id uuid default null
+) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  insert into events.log (type, subject, user_id, workspace_id, company_id, actor, data)
+  select append_event.type, append_event.subject, append_event.user_id, append_event.workspace_id,
+         append_event.company_id, coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), append_event.data
+  -- Where somebody is being deleted, with all that is theirs, nobody is left to be told.
+  where (append_event.user_id is null or exists (select from auth.users u where u.id = append_event.user_id))
+    and (append_event.workspace_id is null
+         or exists (select from public.workspaces w where w.id = append_event.workspace_id));
+  -- One notice per transaction, however many events: Postgres drops repetitions.
+  perform pg_notify('recollect_outbox', '');
+end $$;
+comment on function private.append_event is
+  'Append to the outbox, in this transaction. For triggers, and functions that know what happened.';
+
 create function private.publish_event(
   type text, subject text, data jsonb default '{}', user_id uuid default null,
   workspace_id uuid default null, company_id uuid default null
 ) returns void
 language plpgsql security definer set search_path = '' as $$
 begin
-  if not private.is_service() and pg_trigger_depth() = 0 and (
-    (publish_event.user_id is not null and publish_event.user_id is distinct from auth.uid())
+  if not private.is_service() and (
+    num_nonnulls(publish_event.user_id, publish_event.workspace_id, publish_event.company_id) = 0
+    or publish_event.user_id <> auth.uid()
     or (publish_event.workspace_id is not null
         and publish_event.workspace_id <> all (private.my_workspaces('{owner,admin,reviewer,member}')))
     or (publish_event.company_id is not null and publish_event.company_id <> all (private.my_companies()))
+    -- Others act on these, since nobody but the server says them.
+    or split_part(publish_event.type, '.', 1) in ('access', 'bank', 'job', 'user', 'webhook')
   ) then
-    raise exception 'An event is published about oneself, or where one is a member.' using errcode = 'RC403';
+    raise exception 'An event is published about oneself, or where one is a member, and not in the server''s name.'
+      using errcode = 'RC403';
   end if;
-  insert into events.log (type, subject, user_id, workspace_id, company_id, actor, data)
-  select publish_event.type, publish_event.subject, publish_event.user_id, publish_event.workspace_id,
-         publish_event.company_id, coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), publish_event.data
-  -- Where somebody is being deleted, with all that is theirs, nobody is left to be told.
-  where (publish_event.user_id is null or exists (select from auth.users u where u.id = publish_event.user_id))
-    and (publish_event.workspace_id is null
-         or exists (select from public.workspaces w where w.id = publish_event.workspace_id));
-  -- One notice per transaction, however many events: Postgres drops repetitions.
-  perform pg_notify('recollect_outbox', '');
+  perform private.append_event(publish_event.type, publish_event.subject, publish_event.data,
+                               publish_event.user_id, publish_event.workspace_id, publish_event.company_id);
 end $$;
-comment on function private.publish_event is 'Append to the outbox, in this transaction.';
+comment on function private.publish_event is 'Append to the outbox in somebody''s name, if they may.';
 
 create function private.relay_events(batch integer, subscriptions jsonb) returns integer
 language plpgsql security definer set search_path = '' as $$
@@ -73,10 +100,10 @@ declare
   subscriber text;
 begin
   -- One at a time: positions are given, and become visible, in their order.
-  if not pg_try_advisory_xact_lock(hashtext('recollect'), hashtext('relay')) then
+  select c.position into before from events.cursors c where c.name = 'relay' for update skip locked;
+  if not found then
     return 0;
   end if;
-  select s.last_value into before from events.positions s;
   with waiting as (
     select l.id, row_number() over (order by l.id) as place from (
       select w.id from events.log w where w.position is null order by w.id limit batch for update
@@ -87,7 +114,7 @@ begin
   if relayed = 0 then
     return 0;
   end if;
-  perform setval('events.positions', before + relayed);
+  update events.cursors set position = before + relayed, updated_at = now() where name = 'relay';
 
   for told in
     select * from events.log l where l.position > before and subscriptions ? l.type order by l.position
@@ -129,31 +156,23 @@ comment on function private.hearers is
 
 create function private.known_events() returns table (newest bigint, oldest bigint)
 language sql stable security definer set search_path = '' as $$
-  select s.last_value, coalesce((select min(l.position) from events.log l), s.last_value + 1)
-  from events.positions s
+  select c.position, coalesce((select min(l.position) from events.log l), c.position + 1)
+  from events.cursors c where c.name = 'relay'
 $$;
 comment on function private.known_events is
   'Up to where events have been told, and from where on they are still known.';
 
-revoke execute on function private.publish_event, private.relay_events, private.hearers, private.known_events
+revoke execute on function private.append_event, private.publish_event, private.relay_events, private.hearers, private.known_events
   from public;
 grant execute on function private.publish_event, private.known_events to authenticated, service_role;
 grant execute on function private.relay_events, private.hearers to service_role;
-
--- How far those have read that are told by a loop of the worker: Redis.
-create table events.cursors (
-  name text primary key,
-  position bigint not null default 0,
-  updated_at timestamptz not null default now()
-);
-call private.close_to_all_but_service('events.cursors');
 
 create function private.tell_bank_changed() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
   entry public.user_memory := coalesce(new, old);
 begin
-  perform private.publish_event(
+  perform private.append_event(
     'bank.changed', concat_ws('/', 'bank', entry.user_id, entry.namespace, entry.key),
     jsonb_build_object('namespace', entry.namespace, 'key', entry.key,
                        'action', case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'updated' else 'deleted' end),
@@ -178,7 +197,7 @@ declare
   );
 begin
   if changed <> '{}' then
-    perform private.publish_event(
+    perform private.append_event(
       'user.updated', 'user/' || new.id,
       jsonb_build_object('userId', new.id, 'changed', changed)
       || case when 'is_premium' = any (changed) then jsonb_build_object('isPremium', new.is_premium) else '{}' end,
@@ -193,7 +212,7 @@ create trigger tell_updated after update on public.profiles
 create function private.tell_access_changed() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.publish_event(
+  perform private.append_event(
     'access.changed', 'user/' || old.user_id, jsonb_build_object('what', tg_argv[0]), user_id => old.user_id);
   return null;
 end $$;

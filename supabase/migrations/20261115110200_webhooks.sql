@@ -39,6 +39,7 @@ create table events.deliveries (
   is_replay boolean not null default false,
   state text not null default 'pending' check (state in ('pending', 'delivered', 'failed')),
   attempt integer not null default 0,
+  wanted_at timestamptz not null default now(),
   next_attempt_at timestamptz not null default now(),
   last_status integer,
   last_error text,
@@ -62,6 +63,9 @@ comment on column events.deliveries.lane is
 comment on column events.deliveries.payload is 'What is sent, as it was when it happened.';
 comment on column events.deliveries.is_replay is
   'Sent again by somebody''s wish: late in any case, it holds up none of the others of its subject.';
+
+comment on column events.deliveries.wanted_at is
+  'When it was made, or somebody last wished it sent again: what is not taken within a day has failed.';
 
 create view events.heads with (security_invoker = true) as
 select distinct on (endpoint_id, lane, is_replay) endpoint_id, lane, is_replay, position, id, next_attempt_at
@@ -108,8 +112,10 @@ create trigger prepare_change before update on events.endpoints
 create function private.resume_endpoint() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  update events.deliveries d set next_attempt_at = now() where d.endpoint_id = new.id and d.state = 'pending';
-  perform private.publish_event(
+  -- Those alone that have been tried: however many wait behind them, they are due already.
+  update events.deliveries d set next_attempt_at = now()
+  where d.endpoint_id = new.id and d.state = 'pending' and d.next_attempt_at > now();
+  perform private.append_event(
     'webhook.changed', 'webhook/' || new.id, jsonb_build_object('endpoint', new.id, 'action', 'resumed'),
     user_id => null, workspace_id => new.workspace_id);
   return null;
@@ -141,7 +147,7 @@ declare
   tested events.endpoints := private.endpoint_to_use(endpoint);
 begin
   update events.endpoints set rests_until = null where id = tested.id;
-  perform private.publish_event(
+  perform private.append_event(
     'webhook.test', 'webhook/' || tested.id, jsonb_build_object('endpoint', tested.id),
     user_id => null, workspace_id => tested.workspace_id);
 end $$;
@@ -160,12 +166,13 @@ begin
   set state = 'pending', next_attempt_at = now(), finished_at = null,
       -- One that still waits is only hurried; it keeps its place.
       is_replay = d.is_replay or d.state <> 'pending',
-      attempt = case when d.state = 'pending' then d.attempt else 0 end
+      attempt = case when d.state = 'pending' then d.attempt else 0 end,
+      wanted_at = case when d.state = 'pending' then d.wanted_at else now() end
   where d.endpoint_id = used.id
     and (d.id = one or (one is null and d.state = 'failed' and d.created_at >= since));
   get diagnostics replayed = row_count;
   if replayed > 0 then
-    perform private.publish_event(
+    perform private.append_event(
       'webhook.changed', 'webhook/' || used.id,
       jsonb_build_object('endpoint', used.id, 'action', 'replayed', 'deliveries', replayed),
       user_id => null, workspace_id => used.workspace_id);

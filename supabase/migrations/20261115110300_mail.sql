@@ -14,6 +14,8 @@ create table mail.messages (
   state text not null default 'waiting' check (state in ('waiting', 'sent', 'failed', 'held', 'muted')),
   letter uuid,
   claimed_at timestamptz,
+  postponed integer not null default 0,
+  not_before timestamptz,
   error text check (char_length(error) <= 500),
   -- Not now(): messages of one transaction keep their order.
   created_at timestamptz not null default clock_timestamp(),
@@ -37,6 +39,10 @@ comment on column mail.messages.letter is
   'The e-mail that a sender has put this message in. It stays where nobody knows whether it arrived, so that the next attempt is the same e-mail.';
 comment on column mail.messages.claimed_at is 'Since when a sender has the letter in hand; a sender that died loses it after a while.';
 
+comment on column mail.messages.postponed is 'How often the mail server has said: not now.';
+comment on column mail.messages.not_before is
+  'When to try again. Until then its user is sent nothing: more would fare the same, and can go along with it.';
+
 create table mail.preferences (
   user_id uuid not null references auth.users (id) on delete cascade,
   kind text not null
@@ -56,7 +62,7 @@ declare
   made uuid;
 begin
   -- Work with a user's rights may tell that user something, and nobody else.
-  if auth.role() is distinct from 'service_role' and recipient is distinct from auth.uid() then
+  if not private.is_service() and recipient is distinct from auth.uid() then
     raise exception 'A message may be left for yourself alone.' using errcode = 'RC403';
   end if;
   insert into mail.messages (user_id, kind, subject, body, link, state)
@@ -89,10 +95,14 @@ create view mail.outgoing with (security_invoker = true) as
     and private.mail_address(m.user_id) is not null
     and not exists (
       select from mail.preferences p where p.user_id = m.user_id and p.kind in (m.kind, '*')
+    )
+    and not exists (
+      select from mail.messages p
+      where p.user_id = m.user_id and p.state in ('waiting', 'held') and p.not_before > now()
     );
 revoke all on mail.outgoing from public, anon, authenticated;
 grant select on mail.outgoing to service_role;
-comment on view mail.outgoing is 'Messages that may be sent by e-mail, to whom.';
+comment on view mail.outgoing is 'Messages that may be sent by e-mail now, and to whom.';
 
 revoke execute on function private.send_mail, private.mail_address from public;
 grant execute on function private.send_mail to authenticated, service_role;

@@ -179,7 +179,7 @@ async def test_while_keys_cannot_be_fetched_callers_are_told_to_wait(project: Pr
         project.answer = broken
         tokens = SupabaseTokens(_settings_of(project), httpx.AsyncClient(timeout=5))
         with pytest.raises(Unavailable):
-            await tokens.user_of(token)
+            await tokens.verified(token)
     project.answer = (503, {})
     before = len(project.server.requests)
     answers = await asyncio.gather(*(me(ana, token) for _ in range(20)))
@@ -198,7 +198,7 @@ async def test_a_keys_endpoint_that_never_finishes_is_given_up(project: Project)
             tokens = SupabaseTokens(_settings_of(project), http)
             async with asyncio.timeout(10):
                 with pytest.raises(Unavailable):
-                    await tokens.user_of(token)
+                    await tokens.verified(token)
 
 
 async def test_without_a_project_no_token_is_believed() -> None:
@@ -206,7 +206,7 @@ async def test_without_a_project_no_token_is_believed() -> None:
         tokens = SupabaseTokens(Settings(_env_file=None), http)
         for alg, key in (("HS256", SECRET), ("ES256", ec.generate_private_key(ec.SECP256R1()))):
             with pytest.raises(InvalidToken):
-                await tokens.user_of(jwt.encode({"sub": str(uuid4())}, key, alg))
+                await tokens.verified(jwt.encode({"sub": str(uuid4())}, key, alg))
 
 
 def _settings_of(project: Project) -> Settings:

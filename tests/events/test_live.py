@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import psycopg
@@ -15,10 +16,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from recollect.access.membership_models import NamedWorkspace, NewWorkspaceMember
 from recollect.bootstrap import Services
-from recollect.db.tenancy import SERVICE
+from recollect.db.queries import Query
+from recollect.db.tenancy import SERVICE, Caller
 from recollect.events.live import Live
+from recollect.events.service import queries
 from tests.conftest import Person, served, until
 from tests.events.conftest import listening
+
+HOLD_RELAY = Query("hold", "For the test.", "select from events.cursors for update")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("telling")]
 
@@ -119,6 +124,13 @@ async def test_nobody_listens_without_a_credential(anonymous: httpx.AsyncClient)
     assert (await anonymous.get("/api/events")).status_code == 401
 
 
+async def publish_many(services: Services, person: Person, count: int) -> None:
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        for number in range(count):
+            data = {"n": number, "filler": "x" * 2_000}
+            await services.events.publish(tx, "memory.added", f"memory/{number}", data, user_id=person.id)
+
+
 async def test_a_slow_client_is_cut_off_and_the_others_go_on(
     ana: Person, address: str, services: Services
 ) -> None:
@@ -130,22 +142,60 @@ async def test_a_slow_client_is_cut_off_and_the_others_go_on(
     await reader.readuntil(b"retry: 2000")
     async with listening(ana, types="user.updated") as ear:
         assert services.live.listeners == 2
-        # More than fits into the sockets' buffers, and nobody reads them.
-        async with services.tenancy.acting_as(SERVICE) as tx:
-            for number in range(3_000):
-                data = {"filler": "x" * 2_000}
-                await services.events.publish(tx, "memory.added", f"memory/{number}", data, user_id=ana.id)
+        # Far more than fits into the sockets' buffers and the queue, and nobody reads it.
+        for _ in range(3):
+            await publish_many(services, ana, 1_500)
         await until(lambda: services.live.listeners == 1)
         await ana.http.patch("/api/profile", json={"full_name": "Ana"})
         assert (await ear.next()).kind == "user.updated"
     writer.close()
 
 
+async def test_a_client_that_reads_gets_all_of_a_burst(ana: Person, services: Services) -> None:
+    async with listening(ana, types="memory.*") as ear:
+        await publish_many(services, ana, 1_500)
+        assert [(await ear.next()).data["data"]["n"] for _ in range(1_500)] == list(range(1_500))
+
+
+async def test_a_listener_ends_with_its_token(ana: Person, services: Services) -> None:
+    soon = datetime.now(UTC) + timedelta(milliseconds=200)
+    async with services.live.listen(Caller.user(ana.id, soon), ("*",), None, lambda: None) as listener:
+        await asyncio.sleep(0.3)
+        # Whatever changes about a user's credentials has all their listeners judged again.
+        async with services.tenancy.acting_as(SERVICE) as tx:
+            await services.events.publish(tx, "access.changed", f"user/{ana.id}", {}, user_id=ana.id)
+        assert [event async for event in services.live.heard_by(listener) if event] == []
+
+
+async def test_no_event_is_passed_by_while_it_is_being_relayed(
+    ana: Person, services: Services, database_url: str
+) -> None:
+    """Its position is given but not to be seen yet when the first listener joins."""
+    live = Live(services.tenancy, services.database.worker, services.events)
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        await tx.run(HOLD_RELAY)
+        await change(ana, "missed")
+        await tx.run(queries.relay, {"batch": 10, "subscriptions": "{}"})
+        async with live.listen(ana.caller, ("*",), 0, lambda: None) as listener:
+            await tx.finish()
+            await change(ana, "later")
+            await until(lambda: _told(services, 2))
+            await live._tell()
+            heard = live.heard_by(listener)
+            keys = [event.data["key"] for event in [await anext(heard), await anext(heard)] if event]
+    assert keys == ["missed", "later"]
+
+
+async def _told(services: Services, count: int) -> bool:
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        return len(await services.events.list(tx)) == count
+
+
 async def test_events_reach_clients_of_all_servers(ana: Person, services: Services) -> None:
     """Another server process has a reader of its own; here it is a second one on the same database."""
     second = Live(services.tenancy, services.database.worker, services.events)
     reading = asyncio.create_task(second.watch())
-    async with second.listen(ana.caller, (), None, lambda: None) as listener:
+    async with second.listen(ana.caller, ("*",), None, lambda: None) as listener:
         await change(ana, "a")
         async for event in second.heard_by(listener):
             assert event is not None

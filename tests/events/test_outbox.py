@@ -96,10 +96,15 @@ async def test_those_concerned_hear_of_it_and_nobody_else(
 async def test_nobody_publishes_in_anothers_name(services: Services, ana: Person, ben: Person) -> None:
     async with services.tenancy.acting_as(ben.caller) as tx:
         foreign = await services.membership.create_workspace(tx, NamedWorkspace(name="Ben's"))
-    for place in ({"user_id": ben.id}, {"workspace_id": foreign.id}):
+    for place in ({"user_id": ben.id}, {"workspace_id": foreign.id}, {}):
         with pytest.raises(NotAllowed):
             async with services.tenancy.acting_as(ana.caller) as tx:
                 await services.events.publish(tx, "rule.approved", "rule/1", {}, **place)
+    # What others act upon is the server's to say, also about oneself.
+    for event_type in ("user.updated", "job.failed", "webhook.disabled", "access.changed", "bank.changed"):
+        with pytest.raises(NotAllowed):
+            async with services.tenancy.acting_as(ana.caller) as tx:
+                await services.events.publish(tx, event_type, "x", {"isPremium": True}, user_id=ana.id)
     assert await told(services) == []
 
 
@@ -234,3 +239,12 @@ async def test_listeners_hear_exactly_what_row_security_shows_them(
         heard = {row["position"] for row in rows if person.id in (row["listeners"] or ())}
         assert heard == seen
         assert 0 < len(heard) < len(places)
+
+
+async def test_a_subject_of_any_length_stops_nobody(services: Services, ana: Person, ben: Person) -> None:
+    relay = Relay(services.tenancy, services.database.worker, [Subscription(["memory.added"], "react")])
+    async with services.tenancy.acting_as(ana.caller) as tx:
+        subject = "".join(chr(0x10000 + number) for number in range(1_000))
+        await services.events.publish(tx, "memory.added", subject, {}, user_id=ana.id)
+    await put(services, ben, "k")
+    assert await relay.relay() == 2

@@ -17,12 +17,13 @@ from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE
 from recollect.errors import NotAllowed, NotFound, NotSignedIn, Superseded
 from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
+from recollect.jobs.worker import DEATHS
 from tests.conftest import QUICK, Person, until, working
 from tests.jobs.conftest import ended, look, queue, tickets
 
 pytestmark = pytest.mark.anyio
 
-COLUMNS = {field.name for field in fields(Job)} - {"tenancy", "is_finished", "_told_at"}
+COLUMNS = {field.name for field in fields(Job)} - {"tenancy", "is_finished", "_step", "_told_at"}
 BEGIN = Query(
     "begin",
     "For the test.",
@@ -205,7 +206,7 @@ async def test_a_job_in_steps_goes_on_where_it_was_interrupted(
             async with job.step() as tx:
                 entry = {"key": f"k{number}", "value": job.attempt}
                 await services.bank.put(tx, ana.id, Put(**entry))
-                await job.progress(number + 1, 5, checkpoint=number + 1, tx=tx)
+                await job.progress(number + 1, 5, checkpoint=number + 1)
             if number == 2 and job.attempt == 1:
                 raise ConnectionError
 
@@ -279,9 +280,7 @@ async def test_a_job_is_not_taken_over_in_the_middle_of_a_step(services: Service
         await taking
 
 
-async def test_what_is_done_is_not_done_again_when_its_worker_died_before_saying_so(
-    services: Services,
-) -> None:
+async def test_what_is_done_is_not_done_again_whatever_happens_afterwards(services: Services) -> None:
     times = 0
 
     async def effect(job: Job) -> None:
@@ -289,24 +288,21 @@ async def test_what_is_done_is_not_done_again_when_its_worker_died_before_saying
         times += 1
         async with job.step() as tx:
             await job.finish(tx, {"times": times})
-        if times == 1:
-            # As if the power went: the effect stands, the queue has not heard of it.
-            async with await psycopg.AsyncConnection.connect(
-                services.database.worker, autocommit=True
-            ) as connection:
-                await connection.execute("update procrastinate_jobs set worker_id = null, attempts = 7")
+        raise ConnectionError("the worker falls over")
 
     services.jobs.offer(Task("effect", effect))
     queued = await queue(services, "effect")
     async with working(services):
         await until(lambda: no_tickets(services))
+        # A second look by the worker, which would find what was given back.
+        await ended(services, await queue(services, "no.such"))
     run = await look(services, queued)
-    assert (run.state, run.result, times) == ("succeeded", {"times": 1}, 1)
+    assert (run.state, run.result, run.error, times) == ("succeeded", {"times": 1}, None, 1)
 
 
 async def test_a_job_whose_worker_dies_each_time_is_put_aside(services: Services) -> None:
     queued = await queue(services, "deadly")
-    for _ in range(2):
+    for _ in range(DEATHS):
         await begun(services, queued)  # and nothing more is heard of it
 
     async def deadly(job: Job) -> None:
@@ -435,3 +431,60 @@ async def test_a_long_job_of_a_living_worker_is_left_alone(services: Services, w
 
     services.jobs.offer(Task("long", long))
     assert (await ended(services, await queue(services, "long"))).result == {"attempt": 1}
+
+
+@pytest.mark.parametrize("words", ["with a NUL \0 in it", "with half a character \ud800 in it"])
+async def test_a_reason_that_postgres_cannot_store_loses_no_job(
+    services: Services, worker: None, words: str
+) -> None:
+    async def odd(job: Job) -> None:
+        raise GiveUp(words)
+
+    services.jobs.offer(Task("odd", odd))
+    run = await ended(services, await queue(services, "odd"))
+    assert run.state == "failed"
+    assert run.error
+    assert run.error.startswith("with ")
+
+
+async def test_a_task_that_was_cancelled_from_within_has_failed(services: Services, worker: None) -> None:
+    async def careless(job: Job) -> None:
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()
+        await inner
+
+    services.jobs.offer(Task("careless", careless, attempts=2))
+    run = await ended(services, await queue(services, "careless"))
+    assert (run.state, len(run.failures)) == ("failed", 2)
+
+
+async def test_what_is_for_the_server_to_do_is_not_done_for_users(
+    services: Services, worker: None, ana: Person
+) -> None:
+    run = await ended(services, await queue(services, "retention", by=ana.caller))
+    assert (run.state, run.result) == ("failed", None)
+
+
+async def test_interruptions_do_not_use_up_the_attempts(services: Services) -> None:
+    async def fragile(job: Job) -> Counts:
+        if job.failed == 0:
+            raise ConnectionError
+        return {"attempt": job.attempt}
+
+    services.jobs.offer(Task("fragile", fragile, attempts=2))
+    queued = await queue(services, "fragile")
+    for _ in range(3):
+        await begun(services, queued)  # its worker dies
+    async with working(services):
+        assert (await ended(services, queued)).result == {"attempt": 5}
+
+
+async def test_progress_within_a_step_is_part_of_it(services: Services, worker: None, ana: Person) -> None:
+    async def half(job: Job) -> None:
+        async with job.step():
+            await job.progress(1, 2)
+            raise GiveUp("undone")
+
+    services.jobs.offer(Task("half", half))
+    run = await ended(services, await queue(services, "half", by=ana.caller))
+    assert (run.done, run.total) == (0, None)

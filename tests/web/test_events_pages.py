@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,11 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 
 from recollect.access.models import NewUser
 from recollect.bootstrap import Services
-from recollect.web.events_pages import PER_PAGE, READ_AT_ONCE
+from recollect.web.events_pages import PER_PAGE
 from tests.conftest import Person, until, working
 
 pytestmark = pytest.mark.anyio
@@ -131,56 +129,6 @@ async def test_older_events_are_on_further_pages_which_keep_the_filter_and_are_n
     assert (await eva.http.get("/events?cursor=made-up")).headers["location"] == "/events"
 
 
-async def test_the_newest_are_found_however_much_of_others_lies_between(
-    eva: Person, ana: Person, database_url: str
-) -> None:
-    """One event, then more of others' than is read at once, then more of one's own than that."""
-    many, between = 3 * READ_AT_ONCE, 4 * READ_AT_ONCE
-    await happened(database_url, (ana, 10), (eva, many), (ana, between), (eva, 1), (ana, 5))
-
-    page = await seen(eva, "/events")
-
-    last_of_many = 10 + many
-    assert numbers(page) == [
-        last_of_many + between + 1,
-        *range(last_of_many, last_of_many - PER_PAGE + 1, -1),
-    ]
-    collected, path = numbers(page), "/events"
-    while older := re.findall(r'href="([^"]+)" rel="next"', page):
-        path = unescape(older[0])
-        page = await seen(eva, path)
-        collected += numbers(page)
-    assert collected == [last_of_many + between + 1, *range(last_of_many, 10, -1)]
-
-
-# In a browser
-
-
-class Tab:
-    """A page in a real browser, spoken to by its own protocol."""
-
-    def __init__(self, connection: ClientConnection, session: str = "") -> None:
-        self._connection = connection
-        self._session = {"sessionId": session} if session else {}
-        self._sent = 0
-
-    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        self._sent += 1
-        asked = {"id": self._sent, "method": method, "params": params, **self._session}
-        await self._connection.send(json.dumps(asked))
-        async with asyncio.timeout(30):
-            while True:
-                told = json.loads(await self._connection.recv())
-                if told.get("id") == self._sent:
-                    result: dict[str, Any] = told["result"]
-                    return result
-
-    async def value_of(self, script: str) -> Any:
-        found = await self.ask("Runtime.evaluate", expression=script, returnByValue=True)
-        return found["result"].get("value")
-
-
-@asynccontextmanager
 async def browsing(profile: Path, address: str, cookies: httpx.Cookies) -> AsyncIterator[Tab]:
     assert CHROMIUM is not None
     process = await asyncio.create_subprocess_exec(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import httpx
@@ -40,6 +41,11 @@ def new_api_key() -> tuple[str, str]:
     return f"{prefix}_{secrets.token_urlsafe(32)}", prefix
 
 
+class Verified(NamedTuple):
+    user_id: UUID
+    expires_at: datetime
+
+
 class SupabaseTokens:
     """Verifies tokens signed by a Supabase project, by its shared secret or by its public keys."""
 
@@ -51,7 +57,7 @@ class SupabaseTokens:
         self._next_fetch = self._good_until = float("-inf")
         self._fetching = asyncio.Lock()
 
-    async def user_of(self, token: str) -> UUID:
+    async def verified(self, token: str) -> Verified:
         try:
             key, algorithms = await self._verification_key(jwt.get_unverified_header(token))
             claims: dict[str, Any] = jwt.decode(
@@ -62,8 +68,8 @@ class SupabaseTokens:
                 issuer=self._issuer,
                 options={"require": ["exp", "sub", "aud"]},
             )
-            return UUID(claims["sub"])
-        except (jwt.PyJWTError, ValueError) as error:
+            return Verified(UUID(claims["sub"]), datetime.fromtimestamp(claims["exp"], UTC))
+        except (jwt.PyJWTError, ValueError, OverflowError) as error:
             raise InvalidToken from error
 
     async def _verification_key(self, header: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from recollect.db.tenancy import SERVICE, Caller, Transaction
 from recollect.errors import InvalidInput, NotAllowed, NotSignedIn, RecollectError
 from recollect.events.live import Listener, Live, Reset, TooManyListeners
-from recollect.events.models import TYPES, Event
+from recollect.events.models import PATTERNS, Event, wanted_types
 from recollect.http.callers import Recollect, caller_of, caller_with, services
 from recollect.http.edge.protocol import HANG_UP
 from recollect.http.paging import Listing, Page, PageQuery
@@ -23,29 +24,21 @@ from recollect.http.problems import responses
 from recollect.http.routing import RecollectRoute, transaction
 
 HELLO_SECONDS = 10
-FAMILIES = frozenset(known.partition(".")[0] for known in TYPES)
 
 router = APIRouter(tags=["events"], route_class=RecollectRoute)
 
+_PATTERN = "|".join(map(re.escape, PATTERNS))
 Types = Annotated[
     str | None,
-    Query(max_length=500, description='Only these, comma separated: "bank.changed", "memory.*".'),
+    Query(
+        max_length=500,
+        pattern=f"^({_PATTERN})(,({_PATTERN}))*$",
+        description='Only these, comma separated: "bank.changed", "memory.*".',
+    ),
 ]
 
 
 Reading = Annotated[Transaction, transaction("events:read")]
-
-
-def wanted_types(given: str | None) -> tuple[str, ...]:
-    types = tuple(each.strip() for each in (given or "").split(",") if each.strip())
-    unknown = [each for each in types if each not in {*TYPES, "*"} and each not in _families()]
-    if unknown:
-        raise InvalidInput(f"types: {unknown[0][:100]} is unknown; there are {', '.join(TYPES)}.")
-    return types
-
-
-def _families() -> set[str]:
-    return {f"{family}.*" for family in FAMILIES}
 
 
 class EventStream(Response):
@@ -59,11 +52,10 @@ class EventStream(Response):
         self._after = after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        opening = "retry: 2000\n\n"
         try:
-            await self._serve(opening, self._after, scope, receive, send)
+            await self._serve("", self._after, scope, receive, send)
         except Reset as reset:
-            opening += _message("reset", reset.newest, {"newest": reset.newest})
+            opening = _message("reset", reset.newest, {"newest": reset.newest})
             await self._serve(opening, reset.newest, scope, receive, send)
 
     async def _serve(
@@ -79,7 +71,8 @@ class EventStream(Response):
             await stream(scope, receive, send)
 
     async def _lines(self, opening: str, listener: Listener) -> AsyncIterator[str]:
-        yield opening
+        # With its place, so that a client that is interrupted before the first event misses none either.
+        yield f"retry: 2000\nid: {listener.position}\n\n{opening}"
         async for event in self._live.heard_by(listener):
             if event is None:
                 yield ": still here\n\n"
@@ -164,11 +157,16 @@ async def socket(websocket: WebSocket, types: str | None = None, after: int | No
     except (WebSocketDisconnect, TimeoutError):
         return
     except (NotSignedIn, NotAllowed) as error:
-        await websocket.close(4401, error.detail[:120])
+        await websocket.close(4401, _reason(error))
     except TooManyListeners as error:
-        await websocket.close(4429, error.detail[:120])
+        await websocket.close(4429, _reason(error))
     except RecollectError as error:
-        await websocket.close(4400, error.detail[:120])
+        await websocket.close(4400, _reason(error))
+
+
+def _reason(error: RecollectError) -> str:
+    # The protocol has room for 123 bytes.
+    return error.detail.encode()[:120].decode(errors="ignore")
 
 
 async def _greeted(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
-from pydantic import Field
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import Field, TypeAdapter, ValidationError
+from starlette.responses import Response
 
 from recollect.db.tenancy import Transaction
+from recollect.events.webhooks.addresses import AddressRefused
 from recollect.events.webhooks.models import (
     Delivery,
     DeliveryState,
@@ -18,13 +21,54 @@ from recollect.events.webhooks.models import (
     Replayed,
     ReplayFailed,
 )
-from recollect.http.callers import Id, Recollect
+from recollect.http.callers import Id, Recollect, caller_for, services
+from recollect.http.edge.body import ParsedRequest
 from recollect.http.paging import Listing, Page, PageQuery
 from recollect.http.problems import responses
-from recollect.http.routing import RecollectRoute, idempotent, transaction
+from recollect.http.routing import Handler, RecollectRoute, idempotent, transaction
+
+_id: TypeAdapter[UUID] = TypeAdapter(Id)
+
+
+class WebhookRoute(RecollectRoute):
+    """Looks up the address in the body before the request's transaction begins, where an endpoint asks for
+    it. The endpoint itself could be too late: an Idempotency-Key has taken a connection by then."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        if all(each.call is not _looked_up for each in self.dependant.dependencies):
+            return handle
+
+        async def look_up_first(request: Request) -> Response:
+            request.state.looked_up = await _look_up(request)
+            return await handle(request)
+
+        return look_up_first
+
+
+async def _look_up(request: Request) -> str | AddressRefused | None:
+    try:
+        workspace_id = _id.validate_python(request.path_params["workspaceId"])
+        wanted = NewEndpoint.model_validate(await ParsedRequest(request.scope, request.receive).json())
+    except (KeyError, ValidationError):
+        return None  # FastAPI says what is wrong with it
+    caller, recollect = await caller_for(request, "webhooks:write"), services(request)
+    try:
+        return await recollect.webhooks.look_up(recollect.tenancy, caller, workspace_id, wanted.url)
+    except AddressRefused as refusal:
+        # Not yet: who repeats a request that went well is told so again, whatever became of the name.
+        return refusal
+
+
+async def _looked_up(request: Request) -> str | None:
+    found: str | AddressRefused | None = request.state.looked_up
+    if isinstance(found, AddressRefused):
+        raise found
+    return found
+
 
 router = APIRouter(
-    prefix="/api/workspaces/{workspaceId}/webhooks", tags=["webhooks"], route_class=RecollectRoute
+    prefix="/api/workspaces/{workspaceId}/webhooks", tags=["webhooks"], route_class=WebhookRoute
 )
 
 Reading = Annotated[Transaction, transaction("webhooks:read")]
@@ -69,9 +113,13 @@ async def list_webhooks(
     dependencies=[idempotent],
 )
 async def create_webhook(
-    workspace_id: WorkspaceId, wanted: NewEndpoint, tx: Writing, recollect: Recollect
+    workspace_id: WorkspaceId,
+    wanted: NewEndpoint,
+    looked_up: Annotated[str | None, Depends(_looked_up)],
+    tx: Writing,
+    recollect: Recollect,
 ) -> Any:
-    return await recollect.webhooks.create(tx, workspace_id, wanted)
+    return await recollect.webhooks.create(tx, workspace_id, wanted, looked_up=looked_up)
 
 
 @router.get("/{webhookId}", summary="Read one webhook.", response_model=Endpoint, responses=responses(404))
@@ -94,7 +142,13 @@ async def change_webhook(
     tx: Writing,
     recollect: Recollect,
 ) -> Any:
-    return await recollect.webhooks.change(tx, workspace_id, webhook_id, wanted)
+    looked_up = None
+    if wanted.url is not None:
+        # Before this request's own transaction takes a connection.
+        looked_up = await recollect.webhooks.look_up(
+            recollect.tenancy, tx.caller, workspace_id, wanted.url, webhook_id
+        )
+    return await recollect.webhooks.change(tx, workspace_id, webhook_id, wanted, looked_up=looked_up)
 
 
 @router.delete(

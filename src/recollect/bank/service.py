@@ -114,14 +114,21 @@ class Bank:
     ) -> list[NamespaceSummary]:
         """The namespaces that a user has entries in."""
 
-        async def load() -> bytes:
-            found = await self._store.namespaces(tx, user_id, after=after, limit=limit)
-            return _summaries.dump_json(found)
+        async def read() -> list[NamespaceSummary]:
+            source = tx.still_open()
+            if source is tx:
+                return await self._store.namespaces(tx, user_id, after=after, limit=limit)
+            async with source:
+                return await self._store.namespaces(source, user_id, after=after, limit=limit)
 
         # What this transaction has written is nobody else's to see yet. And the database decides first who
         # is asking: the cache knows whose values these are, not who may see them.
         if not self._cache.is_configured or tx.has_afterwards or await self._store.whose(tx) != user_id:
-            return await self._store.namespaces(tx, user_id, after=after, limit=limit)
+            return await read()
+
+        async def load() -> bytes:
+            return _summaries.dump_json(await read())
+
         key = json.dumps(["namespaces", after, limit])
         return _summaries.validate_json(await self._cache.read(user_id, "bank", key, load))
 

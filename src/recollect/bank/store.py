@@ -51,7 +51,7 @@ class BankStore:
 
     async def whose(self, tx: Transaction) -> UUID | None:
         """Whom the transaction acts for, confirmed by the database; None: the service."""
-        found: UUID | None = (await tx.one(queries.whose))["id"]
+        found: UUID | None = (await tx.one(queries.whose, last=True))["id"]
         return found
 
     async def get(self, tx: Transaction, user_id: UUID, namespace: str, key: str) -> Entry | None:

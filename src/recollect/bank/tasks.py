@@ -22,7 +22,7 @@ def tasks(bank: Bank, tenancy: Tenancy) -> tuple[Task, ...]:
         event = job.arguments["event"]
         if event["data"].get("isPremium") is not True:
             return {"noted": 0}
-        user_id = UUID(event["data"]["userId"])
+        user_id = UUID(event["user_id"])
         upgraded_at = datetime.fromisoformat(event["happened_at"]).isoformat()
         async with job.step() as tx:
             await bank.set_memory_key(tx, user_id, "upgradedAt", upgraded_at, "meta")
@@ -30,7 +30,7 @@ def tasks(bank: Bank, tenancy: Tenancy) -> tuple[Task, ...]:
         return None
 
     return (
-        Task("bank.purge", purge, every="17 3 * * *", cron="bank-purge"),
+        Task("bank.purge", purge, for_service_only=True, every="17 3 * * *", cron="bank-purge"),
         Task(NOTE_UPGRADE, note_upgrade),
     )
 

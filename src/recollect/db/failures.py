@@ -33,6 +33,8 @@ _OUR_STATES: dict[str, type[RecollectError]] = {
 _POSTGRES_STATES: dict[str, type[RecollectError]] = {
     "22001": InvalidInput,  # string_data_right_truncation
     "22003": InvalidInput,  # numeric_value_out_of_range
+    "22008": InvalidInput,  # datetime_field_overflow
+    "22009": InvalidInput,  # invalid_time_zone_displacement_value
     "22021": InvalidInput,  # character_not_in_repertoire
     "22P05": InvalidInput,  # untranslatable_character
     "23503": NotFound,  # foreign_key_violation: what it refers to is gone

@@ -29,7 +29,7 @@ _ATTRIBUTES: dict[LiteralString, tuple[bool, LiteralString]] = {
 }
 
 # A transaction whose owner has hung holds locks and keeps the database from tidying up.
-IDLE_TIMEOUT = "60s"
+IDLE_TIMEOUT = "30s"
 
 # Roles belong to all databases of a server, the lock to one: from another database somebody may
 # create the same role or alter it, which Postgres calls "tuple concurrently updated" (XX000).

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import Enum
 from types import TracebackType
 from typing import Any, Self
@@ -54,6 +55,8 @@ class Caller:
     credential: bytes | UUID | None = field(default=None, repr=False)
     needs: str = "write"
     subject: UUID | None = None
+    expires_at: datetime | None = None
+    """Until when a proof is good that was judged elsewhere; the database knows of all others."""
 
     @classmethod
     def by_key(cls, digest: bytes) -> Self:
@@ -64,8 +67,8 @@ class Caller:
         return cls(Proof.SESSION, digest)
 
     @classmethod
-    def user(cls, user_id: UUID) -> Self:
-        return cls(Proof.USER, user_id)
+    def user(cls, user_id: UUID, expires_at: datetime | None = None) -> Self:
+        return cls(Proof.USER, user_id, expires_at=expires_at)
 
     def needing(self, scope: str) -> Self:
         return replace(self, needs=scope)
@@ -117,6 +120,7 @@ class Transaction:
         self._connection: Connection | None = None
         self._claims: str | None = None
         self._finished = False
+        self._has_committed = False
         self._commits_early = for_one_call
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
@@ -159,6 +163,10 @@ class Transaction:
         """Do this when the transaction stands, and before the caller is told so. It must not fail."""
         self._afterwards.append(work)
 
+    def still_open(self) -> Transaction:
+        """This one, or another for the same caller if this one's last statement has been."""
+        return Transaction(self._pool, self.caller, for_one_call=True) if self._finished else self
+
     @property
     def has_afterwards(self) -> bool:
         return bool(self._afterwards)
@@ -174,7 +182,7 @@ class Transaction:
                 cursor = await self._connection.execute(f"{query.text};\ncommit", parameters)
             else:
                 cursor = await self._connection.execute(query.text, parameters)
-        self._finished = last
+        self._finished = self._has_committed = last
         return cursor
 
     async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
@@ -205,8 +213,9 @@ class Transaction:
         self._finished = True
         if connection is None:
             return
+        has_committed = self._has_committed
         await self._end(connection, is_good=kind is None)
-        if kind is None:
+        if kind is None or has_committed:
             for work in self._afterwards:
                 await work()
 

@@ -62,7 +62,7 @@ class Bridge:
         if event.user_id is not None:
             await self._cache.forget(event.user_id, event.type.partition(".")[0])
         if event.type == "user.updated" and "isPremium" in event.data:
-            update = {"userId": event.data["userId"], "isPremium": event.data["isPremium"]}
+            update = {"userId": str(event.user_id), "isPremium": event.data["isPremium"]}
             if not await self._link.publish(USER_UPDATES, json.dumps(update)):
                 return False
         return await self._link.publish(CHANNEL, event.model_dump_json())

@@ -12,17 +12,19 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
 from uuid import UUID
 
 from recollect.db.listening import wake_ups
 from recollect.db.tenancy import SERVICE, Caller, Tenancy
-from recollect.errors import RecollectError, TooManyAttempts, Unavailable
+from recollect.errors import NotSignedIn, RecollectError, TooManyAttempts, Unavailable
 from recollect.events.models import Event, matches
 from recollect.events.service import Events, queries
 from recollect.kit.logs import logger
 
 QUEUE = 256
-BATCH = 500
+BATCH = 100
 PAGE = 500
 MOST_PER_USER = 50
 RECHECK_SECONDS = 30
@@ -45,6 +47,13 @@ class Reset(Exception):
         self.newest = newest
 
 
+class Sign(Enum):
+    """What a listener finds in its queue besides events."""
+
+    BEHIND = "read on in the database"
+    END = "nothing more comes"
+
+
 @dataclass(eq=False)
 class Listener:
     """One client. ``hang_up`` cuts its connection, however little of what was sent it has read."""
@@ -54,23 +63,32 @@ class Listener:
     types: Sequence[str]
     hang_up: Callable[[], None]
     position: int
-    queue: asyncio.Queue[Event | None] = field(default_factory=lambda: asyncio.Queue(QUEUE))
+    queue: asyncio.Queue[Event | Sign] = field(default_factory=lambda: asyncio.Queue(QUEUE))
+    overflowed_at: int | None = None
 
     def offer(self, event: Event) -> None:
         if not matches(event.type, self.types):
             return
-        try:
+        if not self.queue.full():
             self.queue.put_nowait(event)
-        except asyncio.QueueFull:
+        elif self.overflowed_at != self.position:
+            # Too much at once. It finds all of it in the database, in its own time.
+            self.overflowed_at = self.position
+            self._replace_queue(Sign.BEHIND)
+        else:
+            # Since it fell behind the last time it has taken nothing.
             log.info("a slow listener is cut off", user=str(self.user_id))
+            self.close()
             self.hang_up()
 
     def close(self) -> None:
-        """Let it end in its own time, after what is queued."""
-        try:
-            self.queue.put_nowait(None)
-        except asyncio.QueueFull:
-            self.hang_up()
+        """Let it end."""
+        self._replace_queue(Sign.END)
+
+    def _replace_queue(self, sign: Sign) -> None:
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait(sign)
 
 
 class Live:
@@ -116,7 +134,7 @@ class Live:
             raise Reset(newest)
         if len(self._listeners.get(user_id, ())) >= MOST_PER_USER:
             raise TooManyListeners
-        listener = Listener(caller, user_id, types or ("*",), hang_up, newest if after is None else after)
+        listener = Listener(caller, user_id, types, hang_up, newest if after is None else after)
         self._listeners[user_id].add(listener)
         if self._position is None:
             self._position = newest
@@ -124,9 +142,14 @@ class Live:
             await self._tell()
             yield listener
         finally:
-            self._listeners[user_id].discard(listener)
-            if not self._listeners[user_id]:
-                del self._listeners[user_id]
+            self._leave(listener)
+
+    def _leave(self, listener: Listener) -> None:
+        others = self._listeners.get(listener.user_id, set()) - {listener}
+        if others:
+            self._listeners[listener.user_id] = others
+        else:
+            self._listeners.pop(listener.user_id, None)
 
     async def heard_by(self, listener: Listener) -> AsyncIterator[Event | None]:
         """What the client has missed, then what happens; None now and then, to show that we are here."""
@@ -139,9 +162,12 @@ class Live:
             except TimeoutError:
                 yield None
                 continue
-            if event is None:
+            if event is Sign.END:
                 return
-            if event.position > listener.position:
+            if event is Sign.BEHIND:
+                async for missed in self._missed(listener):
+                    yield missed
+            elif event.position > listener.position:
                 listener.position = event.position
                 yield event
 
@@ -169,6 +195,8 @@ class Live:
                     )
                 for row in rows:
                     await self._tell_one(Event(**row), row["listeners"] or ())
+                # Those who listen take it out meanwhile, and need not fall behind.
+                await asyncio.sleep(0)
                 if len(rows) < BATCH:
                     return
             if not self._listeners:
@@ -191,7 +219,10 @@ class Live:
 
     async def _recheck_user(self, user_id: UUID) -> None:
         for listener in tuple(self._listeners.get(user_id, ())):
+            expires_at = listener.caller.expires_at
             try:
+                if expires_at is not None and expires_at <= datetime.now(UTC):
+                    raise NotSignedIn
                 async with self._tenancy.acting_as(listener.caller, for_one_call=True) as tx:
                     await tx.one(queries.present, last=True)
             except Unavailable:
@@ -199,4 +230,4 @@ class Live:
             except RecollectError:
                 log.info("a listener may no longer listen", user=str(user_id))
                 listener.close()
-                self._listeners[user_id].discard(listener)
+                self._leave(listener)

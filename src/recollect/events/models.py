@@ -10,6 +10,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from recollect.errors import InvalidInput
+
 # What Recollect tells. A pattern such as "bank.*" stands for all that begin so.
 TYPES = (
     "access.changed",
@@ -24,9 +26,21 @@ TYPES = (
     "rule.extracted",
     "rule.rejected",
     "user.updated",
+    "webhook.changed",
     "webhook.disabled",
     "webhook.test",
 )
+FAMILIES = tuple(dict.fromkeys(f"{known.partition('.')[0]}.*" for known in TYPES))
+PATTERNS = ("*", *FAMILIES, *TYPES)
+
+
+def wanted_types(given: str | None) -> tuple[str, ...]:
+    """Patterns out of a list with commas; none: all types."""
+    types = tuple(each.strip() for each in (given or "").split(",") if each.strip())
+    unknown = [each for each in types if each not in PATTERNS]
+    if unknown:
+        raise InvalidInput(f"types: {unknown[0][:100]} is unknown; there are {', '.join(PATTERNS)}.")
+    return types or ("*",)
 
 
 def matches(event_type: str, patterns: Sequence[str]) -> bool:

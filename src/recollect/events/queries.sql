@@ -9,10 +9,58 @@ select private.publish_event(
 select private.relay_events(%(batch)s, %(subscriptions)s::jsonb) as relayed
 
 -- list_events
--- Events that the caller may hear, in their order.
+-- Events that the caller may hear, in their order: each way to hear one has its index.
+with wanted as not materialized (
+  select position, type, subject, user_id, workspace_id, company_id, actor, data, happened_at from events.log
+  where position > %(after)s::bigint and (%(types)s::text[] is null or type = any (%(types)s::text[]))
+), own as (
+  select * from wanted where user_id = (select auth.uid()) order by position limit %(limit)s
+), of_workspaces as (
+  select * from wanted where workspace_id = any ((select private.my_workspaces())::uuid[])
+  order by position limit %(limit)s
+), of_companies as (
+  select * from wanted where company_id = any ((select private.my_companies())::uuid[])
+  order by position limit %(limit)s
+), each_once as (
+  select distinct on (position) * from (
+    select * from own union all select * from of_workspaces union all select * from of_companies
+  ) heard order by position
+)
+select * from each_once order by position limit %(limit)s
+
+-- list_all_events
+-- Everybody's events, in their order.
 select position, type, subject, user_id, workspace_id, company_id, actor, data, happened_at from events.log
 where position > %(after)s::bigint and (%(types)s::text[] is null or type = any (%(types)s::text[]))
 order by position limit %(limit)s
+
+-- latest_events
+-- Events that the caller may hear, the newest first.
+with wanted as not materialized (
+  select position, type, subject, user_id, workspace_id, company_id, actor, data, happened_at from events.log
+  where position > %(after)s::bigint and (%(before)s::bigint is null or position < %(before)s)
+    and (%(types)s::text[] is null or type = any (%(types)s::text[]))
+), own as (
+  select * from wanted where user_id = (select auth.uid()) order by position desc limit %(limit)s
+), of_workspaces as (
+  select * from wanted where workspace_id = any ((select private.my_workspaces())::uuid[])
+  order by position desc limit %(limit)s
+), of_companies as (
+  select * from wanted where company_id = any ((select private.my_companies())::uuid[])
+  order by position desc limit %(limit)s
+), each_once as (
+  select distinct on (position) * from (
+    select * from own union all select * from of_workspaces union all select * from of_companies
+  ) heard order by position desc
+)
+select * from each_once order by position desc limit %(limit)s
+
+-- latest_of_all_events
+-- Everybody's events, the newest first.
+select position, type, subject, user_id, workspace_id, company_id, actor, data, happened_at from events.log
+where position > %(after)s::bigint and (%(before)s::bigint is null or position < %(before)s)
+  and (%(types)s::text[] is null or type = any (%(types)s::text[]))
+order by position desc limit %(limit)s
 
 -- present
 -- Up to where events have been told, and from where on they are still known.

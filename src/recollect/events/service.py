@@ -10,7 +10,7 @@ from uuid import UUID
 
 from recollect.db.queries import Queries
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
-from recollect.events.models import Event
+from recollect.events.models import TYPES, Event, matches
 
 PAGE = 100
 PURGE_BATCH = 5_000
@@ -47,12 +47,33 @@ class Events:
             },
         )
 
+    async def latest(
+        self,
+        tx: Transaction,
+        *,
+        before: int | None = None,
+        after: int = 0,
+        types: Sequence[str] = ("*",),
+        limit: int = PAGE,
+    ) -> list[Event]:
+        """Events that the caller may hear, the newest first."""
+        exact = [known for known in TYPES if matches(known, types)]
+        parameters = {
+            "before": before,
+            "after": after,
+            "types": None if "*" in types else exact,
+            "limit": limit,
+        }
+        query = queries.latest_of_all_events if tx.caller is SERVICE else queries.latest_events
+        return [Event(**row) for row in await tx.all(query, parameters, last=True)]
+
     async def list(
         self, tx: Transaction, *, after: int = 0, types: Sequence[str] | None = None, limit: int = PAGE
     ) -> list[Event]:
         """Events that the caller may hear, in their order."""
         parameters = {"after": after, "types": list(types) if types else None, "limit": limit}
-        return [Event(**row) for row in await tx.all(queries.list_events, parameters, last=True)]
+        query = queries.list_all_events if tx.caller is SERVICE else queries.list_events
+        return [Event(**row) for row in await tx.all(query, parameters, last=True)]
 
     async def purge(self, tenancy: Tenancy) -> int:
         """Forget what was told long ago."""

@@ -77,16 +77,12 @@ async def caller_with(recollect: Services, token: str) -> Caller:
         return Caller.by_key(recollect.secret.digest(token))
     if _is_service_key(recollect, token):
         return SERVICE
-    return Caller.user(await _known_user(recollect, token))
-
-
-async def _known_user(recollect: Services, token: str) -> UUID:
-    user_id = await recollect.tokens.user_of(token)
+    verified = await recollect.tokens.verified(token)
     try:
-        await recollect.access.welcome(user_id)
+        await recollect.access.welcome(verified.user_id)
     except NotFound as error:
         raise InvalidToken("That account is gone; sign in again.") from error
-    return user_id
+    return Caller.user(verified.user_id, verified.expires_at)
 
 
 async def caller_for(request: Request, needs: str) -> Caller:

@@ -59,8 +59,8 @@ async def ensure_engine(conninfo: str) -> None:
     newest = _library_migrations()[-1]
     async with connected(conninfo) as conn, alone(conn, "recollect queue", PATIENCE):
         [(found,)] = await (await conn.execute(queries.installed_engine.text)).fetchall()
-        if found == newest:
-            return
+        if found is not None and found >= newest:
+            return  # also where a newer server has been here
         await conn.execute("set local search_path = jobs, pg_temp")
         if found is None:
             await conn.execute(_library_schema())
@@ -194,7 +194,11 @@ async def open_engine(
 
 def _pool(**options: Any) -> AsyncConnectionPool[Any]:
     # As it comes, each statement costs four round trips: a check, begin, the statement, commit.
-    return AsyncConnectionPool(**{**options, "min_size": 1, "check": None, "configure": _configure})
+    # And what it prepares in a session is gone, or somebody else's, where a pooler hands sessions round.
+    kwargs = {"prepare_threshold": None}
+    return AsyncConnectionPool(
+        **{**options, "min_size": 1, "check": None, "configure": _configure, "kwargs": kwargs}
+    )
 
 
 async def _configure(connection: AsyncConnection[Any]) -> None:

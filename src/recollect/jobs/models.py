@@ -49,6 +49,8 @@ class Task:
     name: str
     run: Callable[[Job], Awaitable[Counts | None]]
     attempts: int = 5
+    for_service_only: bool = False
+    """Whether it is refused to users, who may queue what they like in their own name."""
     every: str | None = None
     cron: str | None = None
     per_workspace: bool = False
@@ -98,6 +100,8 @@ class Job:
     origin: str
     arguments: dict[str, Any]
     attempt: int
+    failed: int
+    """How many of the attempts before failed; the others were interrupted."""
     done: int
     total: int | None
     checkpoint: Any
@@ -106,6 +110,7 @@ class Job:
     fence: UUID = field(repr=False)
     tenancy: Tenancy = field(repr=False)
     is_finished: bool = False
+    _step: Transaction | None = None
     _told_at: float = 0
 
     @property
@@ -119,13 +124,15 @@ class Job:
         stands if the job was cancelled or another worker has taken it over."""
         async with self.tenancy.acting_as(self.caller) as tx:
             await tx.run(queries.hold_run, {"id": self.id, "fence": self.fence})
-            yield tx
+            self._step = tx
+            try:
+                yield tx
+            finally:
+                self._step = None
 
-    async def progress(
-        self, done: int, total: int | None = None, *, checkpoint: Any = None, tx: Transaction | None = None
-    ) -> None:
-        """Say how far the job is. Within a step, ``checkpoint`` tells where it goes on after a crash, in the
-        same transaction as the work up to there."""
+    async def progress(self, done: int, total: int | None = None, *, checkpoint: Any = None) -> None:
+        """Say how far the job is. Within a step, it is said in the step's transaction: ``checkpoint`` then
+        tells where the job goes on after a crash, together with the work up to there."""
         self.done, self.total = done, total if total is not None else self.total
         if checkpoint is not None:
             self.checkpoint = checkpoint
@@ -136,8 +143,8 @@ class Job:
             "total": total,
             "checkpoint": None if checkpoint is None else json.dumps(checkpoint),
         }
-        if tx is not None:
-            await tx.run(queries.advance_run, parameters)
+        if self._step is not None:
+            await self._step.run(queries.advance_run, parameters)
             return
         now = time.monotonic()
         if checkpoint is None and done != total and now - self._told_at < PROGRESS_SECONDS:

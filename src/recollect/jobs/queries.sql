@@ -9,9 +9,11 @@ where id = %(id)s and worker_id = %(worker_id)s and attempts = %(attempts)s and 
 
 -- requeue_ticket
 -- Give a job back to the queue, if this worker still has it.
-update jobs.procrastinate_jobs
+update jobs.procrastinate_jobs j
 set status = 'todo', attempts = attempts + 1, scheduled_at = %(at)s::timestamptz, worker_id = null,
-    abort_requested = false, queueing_lock = null
+    abort_requested = false, queueing_lock = case when not exists (
+      select from jobs.procrastinate_jobs o where o.queueing_lock = j.queueing_lock and o.status = 'todo'
+    ) then j.queueing_lock end
 where id = %(id)s and worker_id = %(worker_id)s and attempts = %(attempts)s and status = 'doing'
 
 -- beat
@@ -21,21 +23,14 @@ on conflict (id) do update set last_heartbeat = excluded.last_heartbeat
 
 -- sweep
 -- Give the jobs of workers that have died back to the queue.
-update jobs.procrastinate_jobs j
-set status = 'todo', attempts = attempts + 1, scheduled_at = null, worker_id = null,
-    abort_requested = false, queueing_lock = null
-where j.status = 'doing' and not exists (
-  select from jobs.procrastinate_workers w
-  where w.id = j.worker_id and w.last_heartbeat >= now() - make_interval(secs => %(seconds)s::float8)
-)
-returning (args ->> 'run')::uuid as run
+select run from private.sweep_jobs(%(seconds)s::float8) run
 
 -- take_next
 -- The next job in the queue, taken. Its record's columns are empty if it need not be done after all.
 select t.id, t.status, t.task_name, t.priority, t.lock, t.queueing_lock, t.args, t.scheduled_at, t.queue_name,
        t.attempts, t.worker_id, r.id as run_id, r.task as run_task, r.user_id as run_user_id,
        r.workspace_id as run_workspace_id, r.asked_by as run_asked_by, r.origin as run_origin,
-       r.arguments as run_arguments, r.attempt as run_attempt, r.fence as run_fence, r.done as run_done,
+       r.arguments as run_arguments, r.attempt as run_attempt, r.failed as run_failed, r.fence as run_fence, r.done as run_done,
        r.total as run_total, r.checkpoint as run_checkpoint, r.key as run_key, r.created_at as run_created_at
 from jobs.recollect_fetch(%(worker_id)s) t left join lateral private.begin_run((t.args ->> 'run')::uuid, t.id) r on true
 
@@ -44,7 +39,7 @@ from jobs.recollect_fetch(%(worker_id)s) t left join lateral private.begin_run((
 update jobs.runs
 set state = case when %(at)s::timestamptz is null then 'failed' else 'waiting' end,
     error = %(error)s::text, fence = null, due_at = coalesce(%(at)s::timestamptz, due_at),
-    attempt = attempt - %(uncounted)s::int,
+    attempt = attempt - %(uncounted)s::int, failed = failed + 1 - %(uncounted)s::int,
     finished_at = case when %(at)s::timestamptz is null then clock_timestamp() end,
     failures = case when %(uncounted)s::int = 1 then failures else failures || jsonb_build_object(
       'attempt', attempt, 'started_at', started_at, 'ended_at', clock_timestamp(), 'error', %(error)s::text) end
@@ -84,6 +79,23 @@ from jobs.runs where id = %(id)s
 
 -- list_runs
 -- One page of the jobs that the caller may see, the newest first.
+with filtered as not materialized (
+  select id, task, user_id, workspace_id, asked_by, origin, arguments, state, attempt, done, total, result, error,
+         failures, created_at, due_at, started_at, finished_at
+  from jobs.runs
+  where (%(state)s::text is null or state = %(state)s) and (%(task)s::text is null or task = %(task)s)
+    and (%(before)s::timestamptz is null or (created_at, id) < (%(before)s, %(before_id)s::uuid))
+), own as (
+  select * from filtered where user_id = (select auth.uid()) order by created_at desc, id desc limit %(limit)s
+), shared as (
+  select * from filtered
+  where workspace_id = any ((select private.my_workspaces())::uuid[]) and user_id is distinct from (select auth.uid())
+  order by created_at desc, id desc limit %(limit)s
+)
+select * from own union all select * from shared order by created_at desc, id desc limit %(limit)s
+
+-- list_all_runs
+-- One page of everybody's jobs, the newest first.
 select id, task, user_id, workspace_id, asked_by, origin, arguments, state, attempt, done, total, result, error,
        failures, created_at, due_at, started_at, finished_at
 from jobs.runs
@@ -93,6 +105,15 @@ order by created_at desc, id desc limit %(limit)s
 
 -- count_runs
 -- How many jobs the caller sees in each state.
+select state, count(*)::int as jobs from (
+  select state from jobs.runs where user_id = (select auth.uid())
+  union all
+  select state from jobs.runs
+  where workspace_id = any ((select private.my_workspaces())::uuid[]) and user_id is distinct from (select auth.uid())
+) seen group by state
+
+-- count_all_runs
+-- How many jobs of everybody's are in each state.
 select state, count(*)::int as jobs from jobs.runs group by state
 
 -- cancel_run

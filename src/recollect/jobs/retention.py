@@ -20,4 +20,4 @@ def retention(purges: Mapping[str, Purge]) -> Task:
             await job.progress(number, len(purges))
         return counts
 
-    return Task("retention", run, every="7 * * * *", cron="retention")
+    return Task("retention", run, for_service_only=True, every="7 * * * *", cron="retention")

@@ -21,6 +21,9 @@ from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.errors import InvalidInput, Misconfigured, NotFound
 from recollect.jobs.models import Task, queries
 from recollect.jobs.service import Jobs
+from recollect.kit.logs import logger
+
+log = logger("schedule")
 
 LOOK_SECONDS = 15
 OFF = "off"
@@ -145,10 +148,16 @@ class Schedule:
         async with tenancy.acting_as(SERVICE) as tx:
             rows = await tx.all(queries.list_hours, {"job": name})
         for row in rows:
-            tick = tick_before(row["cron"], now)
-            if row["last_tick"] is None or row["last_tick"] < tick:
-                async with tenancy.acting_as(SERVICE) as tx:
-                    honoured += (await self._honour(tx, name, row["workspace_id"], tick)).is_new
+            try:
+                tick = tick_before(valid_cron(row["cron"]), now)
+                if row["last_tick"] is None or row["last_tick"] < tick:
+                    async with tenancy.acting_as(SERVICE) as tx:
+                        honoured += (await self._honour(tx, name, row["workspace_id"], tick)).is_new
+            except (InvalidCron, NotFound) as error:
+                # One workspace's hours, wrong or just dropped, must not stop everybody's.
+                log.warning(
+                    "hours passed over", job=name, workspace=str(row["workspace_id"]), code=error.code
+                )
         return honoured
 
     async def trigger(self, tx: Transaction, name: str) -> Triggered:

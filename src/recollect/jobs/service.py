@@ -91,11 +91,13 @@ class Jobs:
             "before_id": before_id,
             "limit": limit,
         }
-        return [Run(**row) for row in await tx.all(queries.list_runs, parameters, last=True)]
+        query = queries.list_all_runs if tx.caller is SERVICE else queries.list_runs
+        return [Run(**row) for row in await tx.all(query, parameters, last=True)]
 
     async def counts(self, tx: Transaction) -> dict[str, int]:
         """How many of them are in each state."""
-        return {row["state"]: row["jobs"] for row in await tx.all(queries.count_runs, last=True)}
+        query = queries.count_all_runs if tx.caller is SERVICE else queries.count_runs
+        return {row["state"]: row["jobs"] for row in await tx.all(query, last=True)}
 
     async def backlog(self, tx: Transaction) -> dict[str, float]:
         """What there is to do, of everybody's."""

@@ -19,6 +19,9 @@ from recollect.jobs.engine import PACE, FencedManager, Pace, log, open_engine
 from recollect.jobs.models import GiveUp, Job, Task, TryLater, queries
 from recollect.kit.loops import for_ever
 
+DEATHS = 10
+"""How many workers may die over a job before it is put aside."""
+
 
 class UnknownTask(RecollectError):
     """No worker here knows that task."""
@@ -97,9 +100,14 @@ class Worker:
         try:
             await self._do(job)
         except asyncio.CancelledError:
-            if context.abort_reason() is AbortReason.SHUTDOWN:
+            reason = context.abort_reason()
+            if reason is AbortReason.SHUTDOWN:
                 await self._release(job)
                 raise Again from None
+            if reason is None:
+                # Not by us: something in the task was cancelled, and it let that pass.
+                await self._fail(job, RuntimeError("cancelled"))
+                return
             raise
         except Superseded:
             log.info("job superseded", job=str(job.id), task=job.task)
@@ -124,7 +132,10 @@ class Worker:
         if task is None:
             # Perhaps a newer worker knows it: it is tried like any other.
             raise UnknownTask(f'No worker here knows the task "{job.task}".')
-        if job.attempt > task.attempts:
+        if task.for_service_only and job.user_id is not None:
+            raise GiveUp("This is for the server itself to do.")
+        # Most that were at work when it died had nothing to do with it, hence the patience.
+        if job.attempt - job.failed > DEATHS:
             raise GiveUp("Its worker died each time.")
         return task
 
@@ -145,8 +156,9 @@ class Worker:
                 row = await tx.maybe(queries.fail_run, parameters)
                 if row is not None and at is None:
                     await tx.run(queries.publish_failure, {**row, "error": reason})
-        except Unavailable:
+        except Exception as trouble:  # noqa: BLE001 - whatever it is, the job must not get lost by it
             # Its record says "running" still, and whoever fetches it next goes on from there.
+            log.warning("failure not recorded", job=str(job.id), error=type(trouble).__qualname__)
             at = _in(self._pace.first_retry)
         if at is not None:
             raise Again(at)
@@ -155,9 +167,9 @@ class Worker:
         """When to try again; None: never."""
         if isinstance(error, TryLater):
             return _in(error.after.total_seconds())
-        if isinstance(error, GiveUp) or job.attempt >= attempts:
+        if isinstance(error, GiveUp) or job.failed + 1 >= attempts:
             return None
-        seconds = min(self._pace.first_retry * 3 ** (job.attempt - 1), self._pace.longest_retry)
+        seconds = min(self._pace.first_retry * 3**job.failed, self._pace.longest_retry)
         # Jobs that failed together must not come back together.
         return _in(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - nobody gains by guessing it
 
@@ -177,7 +189,8 @@ def _told(error: BaseException) -> str:
     """What people are told: our own sentences, and of others' errors only their kind and place, since their
     text may quote what is private."""
     if isinstance(error, RecollectError | GiveUp | TryLater):
-        return str(error)
+        # Postgres takes neither NUL nor half a character.
+        return str(error).replace("\0", "").encode(errors="replace").decode()
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__qualname__}{place}"

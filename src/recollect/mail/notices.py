@@ -51,11 +51,12 @@ def _words(event: dict[str, Any]) -> tuple[str, str]:
         )
     return (
         "A webhook was disabled",
-        f"It was switched off: {data.get('reason', 'it kept failing.')} What happened meanwhile is kept; "
-        "enable it again once its address answers.",
+        f"It was switched off: {data.get('reason', 'it kept failing.')} What happens while it is off is not "
+        "sent to it, also not later. Enable it again once its address answers: then it gets what was on its "
+        "way before.",
     )
 
 
 def _link(event: dict[str, Any]) -> str | None:
     kind, _, name = event["subject"].partition("/")
-    return f"/jobs/{name}" if kind == "job" else None
+    return {"job": f"/jobs/{name}", "webhook": f"/webhooks/{name}"}.get(kind)

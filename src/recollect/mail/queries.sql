@@ -124,9 +124,18 @@ update mail.messages set state = 'failed', claimed_at = null, error = %(error)s
 where letter = %(letter)s and state = 'waiting'
 
 -- release
--- A letter could not be sent now. Where it may have arrived all the same it stays a letter of its own.
+-- A letter could not be sent, for a reason that has nothing to do with it.
+update mail.messages set letter = null, claimed_at = null, error = %(error)s
+where letter = %(letter)s and state = 'waiting'
+
+-- postpone
+-- A letter was not taken now; after the last of the delays it has failed. Where it may have arrived all the same it
+-- stays a letter of its own.
 update mail.messages
-set letter = case when %(may_have_arrived)s then letter end, claimed_at = null, error = %(error)s
+set letter = case when %(may_have_arrived)s then letter end, claimed_at = null, error = %(error)s,
+    postponed = postponed + 1,
+    not_before = now() + (%(delays)s::interval[])[postponed + 1],
+    state = case when postponed < cardinality(%(delays)s::interval[]) then 'waiting' else 'failed' end
 where letter = %(letter)s and state = 'waiting'
 
 -- purge

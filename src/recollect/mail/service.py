@@ -40,6 +40,13 @@ HELD_FOR = timedelta(days=1)
 LEASE = timedelta(minutes=10)
 # One e-mail can upset a mail server; after this many in a row it is the server.
 MAX_FAILURES_IN_A_ROW = 3
+# How long a letter waits each time that it was not taken; after five days it has failed.
+DELAYS = (
+    timedelta(minutes=15),
+    timedelta(hours=1),
+    timedelta(hours=4),
+    *(timedelta(days=1) for _ in range(5)),
+)
 _LOWEST_ID = UUID(int=0)
 
 log = logger("mail")
@@ -197,7 +204,7 @@ class _Round:
                 break
         if any(vars(self._done).values()):
             log.info("mail delivered", **vars(self._done))
-        if self._done.postponed:
+        if self._failures_in_a_row == MAX_FAILURES_IN_A_ROW:
             raise MailServerAway(
                 f"{self._done.postponed} e-mails could not be sent now ({self._done.letters} were): "
                 f"{self._last_answer}"
@@ -219,9 +226,13 @@ class _Round:
             self._done.postponed += 1
             self._last_answer = error.answer
             self._failures_in_a_row = self._failures_in_a_row + 1 if error.is_about_all else 0
-            await self._release(letter, error.answer, may_have_arrived=error.may_have_arrived)
+            async with self._recording() as tx:
+                await store.postpone(
+                    tx, letter.id, error.answer, delays=DELAYS, may_have_arrived=error.may_have_arrived
+                )
         except (MailServerAway, MailServerRefuses) as error:
-            await self._release(letter, error.detail)
+            async with self._recording() as tx:
+                await store.release(tx, letter.id, error.detail)
             raise
         else:
             self._failures_in_a_row = 0
@@ -234,10 +245,6 @@ class _Round:
         self._done.refused += 1
         async with self._recording() as tx:
             await store.mark_failed(tx, letter.id, answer)
-
-    async def _release(self, letter: Letter, answer: str, *, may_have_arrived: bool = False) -> None:
-        async with self._recording() as tx:
-            await store.release(tx, letter.id, answer, may_have_arrived=may_have_arrived)
 
     def _recording(self) -> Transaction:
         # Not a job's step: what has been sent is recorded even if the job was cancelled meanwhile.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -96,9 +97,20 @@ async def mark_failed(tx: Transaction, letter_id: UUID, error: str) -> int:
     return await tx.run(queries.mark_failed, {"letter": letter_id, "error": error}, last=True)
 
 
-async def release(tx: Transaction, letter_id: UUID, error: str, *, may_have_arrived: bool) -> None:
-    parameters = {"letter": letter_id, "error": error, "may_have_arrived": may_have_arrived}
-    await tx.run(queries.release, parameters, last=True)
+async def release(tx: Transaction, letter_id: UUID, error: str) -> None:
+    await tx.run(queries.release, {"letter": letter_id, "error": error}, last=True)
+
+
+async def postpone(
+    tx: Transaction, letter_id: UUID, error: str, *, delays: Sequence[timedelta], may_have_arrived: bool
+) -> None:
+    parameters = {
+        "letter": letter_id,
+        "error": error,
+        "delays": list(delays),
+        "may_have_arrived": may_have_arrived,
+    }
+    await tx.run(queries.postpone, parameters, last=True)
 
 
 async def purge(tx: Transaction, *, age: timedelta, batch: int) -> int:

@@ -16,4 +16,13 @@ def tasks(mail: Mail) -> tuple[Task, ...]:
             raise GiveUp(error.detail) from error
         return vars(done)
 
-    return (Task("mail.digest", digest, attempts=4, every="*/15 * * * *", cron="mail-digest"),)
+    return (
+        Task(
+            "mail.digest",
+            digest,
+            attempts=4,
+            for_service_only=True,
+            every="*/15 * * * *",
+            cron="mail-digest",
+        ),
+    )

@@ -10,32 +10,25 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from recollect.db.tenancy import Transaction
 from recollect.errors import NotSignedIn
-from recollect.events.models import TYPES, Event, matches
-from recollect.events.service import Events, queries
+from recollect.events.models import FAMILIES, PATTERNS, TYPES, Event, matches
+from recollect.events.service import queries
 from recollect.http.callers import Recollect, caller_of
 from recollect.http.paging import Listing, PageQuery
 from recollect.kit.paging import InvalidCursor
 from recollect.web.pages import page, see_other
 
 PER_PAGE = 50
-READ_AT_ONCE = 1_000
-# Not for others to act upon, but it is in the log, and so it is shown.
-SHOWN_TYPES = (*TYPES, "webhook.changed")
 
 router = APIRouter(include_in_schema=False)
 
 
 def by_family(types: Sequence[str]) -> dict[str, list[str]]:
     """Types under the pattern that stands for all of their family."""
-    families: dict[str, list[str]] = {}
-    for each in types:
-        families.setdefault(f"{each.partition('.')[0]}.*", []).append(each)
-    return families
+    return {family: [each for each in types if matches(each, [family])] for family in FAMILIES}
 
 
-FAMILIES = by_family(TYPES)
+GROUPS = by_family(TYPES)
 
 
 @router.get("/events")
@@ -45,9 +38,8 @@ async def events(
     wanted: Annotated[str, Query(alias="type", max_length=100)] = "",
     cursor: Annotated[str | None, Query(max_length=4_400)] = None,
 ) -> Response:
-    if wanted and wanted not in {*FAMILIES, *TYPES}:
+    if wanted and wanted not in PATTERNS:
         return see_other("/events")
-    types = [each for each in SHOWN_TYPES if matches(each, [wanted])] if wanted else None
     try:
         caller = (await caller_of(request)).needing("events:read")
         async with recollect.tenancy.acting_as(caller) as tx:
@@ -55,8 +47,9 @@ async def events(
             present = await tx.one(queries.present)
 
             async def fetch(after: list[Any] | None, limit: int) -> list[Event]:
-                before = after[0] if after else present["newest"] + 1
-                return await _latest(recollect.events, tx, types, range(present["oldest"], before), limit)
+                return await recollect.events.latest(
+                    tx, before=after[0] if after else None, types=[wanted or "*"], limit=limit
+                )
 
             listing = Listing[Event](
                 recollect.cursors, ("events page", str(me.id), wanted), lambda event: [event.position]
@@ -75,28 +68,10 @@ async def events(
         newest_page=_address(type=wanted) if cursor else None,
         newest=present["newest"],
         wanted=wanted,
-        families=FAMILIES,
-        shown_types=SHOWN_TYPES,
+        families=GROUPS,
+        shown_types=TYPES,
         told=_told,
     )
-
-
-async def _latest(
-    events: Events, tx: Transaction, types: Sequence[str] | None, within: range, limit: int
-) -> list[Event]:
-    """Events at these positions, the newest first. They are read forwards only, so this goes back by
-    stretches: longer ones while there is little in them, shorter ones where there is too much."""
-    found: list[Event] = []
-    begins, ends, span = within.start, within.stop, READ_AT_ONCE
-    while ends > begins and len(found) < limit:
-        start = max(begins, ends - span)
-        read = await events.list(tx, after=start - 1, types=types, limit=READ_AT_ONCE)
-        if len(read) == READ_AT_ONCE and read[-1].position < ends - 1 and ends - start > READ_AT_ONCE:
-            span = READ_AT_ONCE
-            continue
-        found.extend(event for event in reversed(read) if event.position < ends)
-        ends, span = start, span * 16
-    return found[:limit]
 
 
 def _told(data: Mapping[str, Any]) -> str:

@@ -164,11 +164,14 @@ async def unsubscribe(request: Request, recollect: Recollect, token: Token = "")
 
 
 async def _chosen(request: Request) -> set[str]:
-    """The names of the fields that a button of ours has sent."""
+    """The names of the fields that a button of ours has sent; none of a form that cannot be ours."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != _FORM:
         return set()
-    return set(parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=10))
+    try:
+        return set(parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=10))
+    except ValueError:  # too many fields
+        return set()
 
 
 async def _choices(request: Request, token: str, ticket: Ticket) -> Response:

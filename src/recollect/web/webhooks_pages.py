@@ -31,7 +31,7 @@ from recollect.events.webhooks.service import UnknownWebhook
 from recollect.http.callers import Id, Recollect, caller_of, services
 from recollect.http.paging import Listing, PageQuery
 from recollect.kit.paging import InvalidCursor
-from recollect.web.events_pages import FAMILIES
+from recollect.web.events_pages import GROUPS
 from recollect.web.pages import page, see_other
 
 PER_PAGE = 50
@@ -76,17 +76,9 @@ async def _at(request: Request, webhook_id: UUID, needs: str) -> AsyncIterator[P
     """The webhook of that id in one of the caller's workspaces."""
     recollect = services(request)
     async with _acting(request, needs) as (tx, me):
-        after: list[str] | None = None
-        while workspaces := await recollect.membership.workspaces(tx, after=after):
-            for workspace in workspaces:
-                try:
-                    endpoint = await recollect.webhooks.endpoint(tx, workspace.id, webhook_id)
-                except UnknownWebhook:
-                    continue
-                yield Place(tx, me, workspace, endpoint)
-                return
-            after = [workspaces[-1].created_at.isoformat(), str(workspaces[-1].id)]
-        raise UnknownWebhook
+        endpoint = await recollect.webhooks.find(tx, webhook_id)
+        workspace = await recollect.membership.workspace(tx, endpoint.workspace_id)
+        yield Place(tx, me, workspace, endpoint)
 
 
 @router.get("/webhooks")
@@ -258,7 +250,7 @@ async def _list_page(
         workspaces=told,
         managed=[each for each, _ in told if each.role in MANAGERS],
         more=found.get("nextCursor"),
-        families=FAMILIES,
+        families=GROUPS,
         problem=refusal.detail if refusal else None,
         typed=typed or {"types": ["*"]},
         is_open=typed is not None or not any(endpoints for _, endpoints in told),
@@ -296,7 +288,7 @@ async def _webhook_page(
         state=state,
         states=STATES,
         json=lambda payload: json.dumps(payload, ensure_ascii=False, indent=2),
-        families=FAMILIES,
+        families=GROUPS,
         secret=secret,
         problem=refusal.detail if refusal else None,
         typed=typed or place.endpoint.model_dump(),

@@ -4,6 +4,10 @@ insert into events.received (source, id) values (%(source)s::text, %(id)s::text)
 on conflict (source, id) do nothing
 returning received_at
 
+-- unrecord
+-- Take back that something was received.
+delete from events.received where source = %(source)s::text and id = %(id)s::text
+
 -- record_latest
 -- Remember what was said last about something; no row if it was this, a short while ago.
 insert into events.received as before (source, id, fingerprint)

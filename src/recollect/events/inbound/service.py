@@ -110,7 +110,9 @@ async def _sell(tx: Transaction, event: StripeEvent) -> str | None:
     if outcome == "no_profile":
         raise NoProfile
     if outcome == "unknown_user":
-        # Stripe is content with this, but somebody has paid: a person should look.
+        # Stripe is content with this, but somebody has paid: a person should look. Perhaps the user is still
+        # to come; when it is sent once more, it counts.
+        await store.unrecord(tx, "stripe", event.id)
         log.warning("somebody paid who is no user here", source="stripe", id=event.id)
         return "Neither client_reference_id nor metadata.userId is the id of a user here."
     return None

@@ -20,6 +20,11 @@ async def is_new(tx: Transaction, source: str, sent_id: str) -> bool:
     return await tx.maybe(queries.record, {"source": source, "id": sent_id}) is not None
 
 
+async def unrecord(tx: Transaction, source: str, sent_id: str) -> None:
+    """As if it had not come: sent again, it is new."""
+    await tx.run(queries.unrecord, {"source": source, "id": sent_id})
+
+
 async def is_news(tx: Transaction, source: str, subject: str, fingerprint: bytes, within: timedelta) -> bool:
     """Whether this is not what was said last about the subject: for senders who number nothing."""
     parameters = {"source": source, "id": subject, "fingerprint": fingerprint, "within": within}

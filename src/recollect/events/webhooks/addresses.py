@@ -11,6 +11,7 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
@@ -21,6 +22,7 @@ from recollect.events.webhooks.models import MAX_URL_LENGTH
 
 # A name may have many addresses; a dead one costs a part of the time that a delivery has.
 MAX_TRIED = 3
+LOOK_UPS_AT_ONCE = 6
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 Address = IPv4Address | IPv6Address
@@ -60,9 +62,22 @@ class Target:
     addresses: tuple[str, ...]
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(each[4][0]) for each in found]
+class LookUps:
+    """Looks names up, a few at a time, on threads that nothing else waits for: whoever owns a name decides
+    how long it takes."""
+
+    def __init__(self, at_once: int = LOOK_UPS_AT_ONCE) -> None:
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="look-up")
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _addresses_of, host, port)
+
+
+def _addresses_of(host: str, port: int) -> Sequence[str]:
+    return [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+resolve = LookUps()
 
 
 async def checked(url: str, *, allow_private: bool, resolver: Resolver = resolve) -> Target:

@@ -10,10 +10,9 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from recollect.access.models import Moment
-from recollect.events.models import TYPES
+from recollect.events.models import FAMILIES, PATTERNS, TYPES
 from recollect.kit.text import Text, of_form
 
-FAMILIES = tuple(dict.fromkeys(f"{name.partition('.')[0]}.*" for name in TYPES))
 MAX_TYPES = 50
 MAX_URL_LENGTH = 2_000
 
@@ -27,7 +26,7 @@ Url = Annotated[
         examples=["https://example.com/hooks"],
     ),
 ]
-_PATTERN = "|".join(re.escape(name) for name in ("*", *FAMILIES, *TYPES))
+_PATTERN = "|".join(map(re.escape, PATTERNS))
 TypePattern = Annotated[
     str,
     *of_form(

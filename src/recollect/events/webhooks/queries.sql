@@ -13,6 +13,12 @@ select id, workspace_id, url, types, description, disabled_at is null as is_enab
        failing_since, created_by, created_at
 from events.endpoints where workspace_id = %(workspace_id)s and id = %(id)s
 
+-- find_endpoint
+-- One endpoint of any of the caller's workspaces.
+select id, workspace_id, url, types, description, disabled_at is null as is_enabled, disabled_at, disabled_reason,
+       failing_since, created_by, created_at
+from events.endpoints where id = %(id)s
+
 -- role_in_workspace
 -- Whether the caller manages a workspace, and how many endpoints it has.
 select w.id = any ((select private.my_workspaces('{owner,admin}'))::uuid[]) as is_manager,
@@ -101,7 +107,7 @@ with heads as materialized (
 update events.deliveries d set next_attempt_at = now() + %(lease)s::interval
 from due, events.endpoints e
 where d.id = due.id and e.id = d.endpoint_id
-returning d.id, d.attempt, d.payload, e.id as endpoint_id, e.url, e.sealed_secret,
+returning d.id, d.attempt, now() - d.wanted_at as age, d.payload, e.id as endpoint_id, e.url, e.sealed_secret,
           case when e.former_secret_until > now() then e.former_sealed_secret end as former_sealed_secret
 
 -- next_due

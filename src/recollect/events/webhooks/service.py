@@ -17,9 +17,9 @@ from psycopg.rows import DictRow
 
 from recollect.access.membership import RoleTooLow
 from recollect.db.queries import Query
-from recollect.db.tenancy import SERVICE, Tenancy, Transaction
+from recollect.db.tenancy import SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import Conflict, NotAllowed, NotFound
-from recollect.events.webhooks.addresses import AddressRefused, Resolver, checked, resolve
+from recollect.events.webhooks.addresses import AddressRefused, LookUps, Resolver, checked
 from recollect.events.webhooks.models import (
     Delivery,
     DeliveryState,
@@ -33,12 +33,15 @@ from recollect.events.webhooks.store import SecretBox, queries
 
 PAGE = 1_000
 MAX_ENDPOINTS = 50
-# The request's transaction waits meanwhile.
+# Somebody waits for the answer.
 LOOK_UP_SECONDS = 5
 KEPT = timedelta(days=30)
 PURGE_BATCH = 5_000
 # When the last row of the page before was made, and its id.
 After = Sequence[str] | None
+
+# Apart from those of deliveries, which must not wait for whatever people type.
+_look_ups = LookUps()
 
 
 class UnknownWebhook(NotFound):
@@ -60,7 +63,7 @@ class TooManyWebhooks(Conflict):
 
 
 class Webhooks:
-    def __init__(self, box: SecretBox, *, allow_private: bool, resolver: Resolver = resolve) -> None:
+    def __init__(self, box: SecretBox, *, allow_private: bool, resolver: Resolver = _look_ups) -> None:
         self._box = box
         self._allow_private = allow_private
         self._resolver = resolver
@@ -83,11 +86,38 @@ class Webhooks:
             raise UnknownWebhook
         return Endpoint(**row)
 
-    async def create(self, tx: Transaction, workspace_id: UUID, wanted: NewEndpoint) -> EndpointWithSecret:
+    async def find(self, tx: Transaction, endpoint_id: UUID) -> Endpoint:
+        """An endpoint of whichever of the caller's workspaces has it."""
+        row = await tx.maybe(queries.find_endpoint, {"id": endpoint_id})
+        if row is None:
+            raise UnknownWebhook
+        return Endpoint(**row)
+
+    async def look_up(
+        self,
+        tenancy: Tenancy,
+        caller: Caller,
+        workspace_id: UUID,
+        url: str,
+        endpoint_id: UUID | None = None,
+    ) -> str:
+        """Check where a new endpoint, or this one, is to lead, before there is a transaction that would keep
+        a connection waiting. Give the answer to ``create`` or ``change``, which else see to it themselves."""
+        # The server looks up names for nobody but those who may have it send something.
+        async with tenancy.acting_as(caller) as tx:
+            before = await self.endpoint(tx, workspace_id, endpoint_id) if endpoint_id else None
+            await self._manage(tx, workspace_id)
+        if before is None or url != before.url:
+            await self._check(url)
+        return url
+
+    async def create(
+        self, tx: Transaction, workspace_id: UUID, wanted: NewEndpoint, *, looked_up: str | None = None
+    ) -> EndpointWithSecret:
         """A new endpoint, with the secret that its deliveries are signed with."""
         await self._manage(tx, workspace_id, adding=True)
-        # Only now: the server looks up names for nobody but those who may have it send something.
-        await self._check(wanted.url)
+        if wanted.url != looked_up:
+            await self._check(wanted.url)
         endpoint_id, secret = uuid4(), new_secret()
         parameters = {
             **wanted.model_dump(),
@@ -99,11 +129,17 @@ class Webhooks:
         return EndpointWithSecret(**row, secret=secret)
 
     async def change(
-        self, tx: Transaction, workspace_id: UUID, endpoint_id: UUID, wanted: EndpointChange
+        self,
+        tx: Transaction,
+        workspace_id: UUID,
+        endpoint_id: UUID,
+        wanted: EndpointChange,
+        *,
+        looked_up: str | None = None,
     ) -> Endpoint:
         before = await self.endpoint(tx, workspace_id, endpoint_id)
         await self._manage(tx, workspace_id)
-        if wanted.url is not None and wanted.url != before.url:
+        if wanted.url is not None and wanted.url not in (before.url, looked_up):
             await self._check(wanted.url)
         parameters = {**wanted.model_dump(), "workspace_id": workspace_id, "id": endpoint_id}
         return Endpoint(**await _if_role_allows(tx, queries.change_endpoint, parameters))

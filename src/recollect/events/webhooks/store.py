@@ -26,6 +26,8 @@ class Due:
     url: str
     payload: dict[str, Any]
     attempt: int
+    age: timedelta
+    """Since it was wanted: for the first time, or again."""
     sealed_secrets: tuple[bytes, ...]
 
 
@@ -59,6 +61,7 @@ def _due(row: DictRow) -> Due:
         url=row["url"],
         payload=row["payload"],
         attempt=row["attempt"],
+        age=row["age"],
         sealed_secrets=tuple(bytes(each) for each in sealed if each is not None),
     )
 

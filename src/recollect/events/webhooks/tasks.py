@@ -34,6 +34,9 @@ TURN_SECONDS = 60
 DELAYS = tuple(
     timedelta(seconds=seconds) for seconds in (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800)
 )
+# Counted while a delivery waits for the one before it, too: else the hundredth about a subject that the
+# receiver does not take would have its turn after a hundred days.
+GIVEN_UP_AFTER = timedelta(days=1)
 LONGEST_REST = timedelta(hours=1)
 # An endpoint is disabled after so many failures in a row, the first of them at least so long ago.
 DISABLED_AFTER_FAILURES = 20
@@ -99,7 +102,7 @@ async def _record(tx: Transaction, batch: Sequence[Due], outcomes: Sequence[Outc
     if any(outcome.is_gone for outcome in outcomes):
         await _disable(tx, endpoint_id, "The receiver answered 410 Gone.", at_once=True)
     for due, outcome in zip(batch, outcomes, strict=True):
-        is_final = outcome.is_delivered or outcome.is_gone
+        is_final = outcome.is_delivered or outcome.is_gone or due.age > GIVEN_UP_AFTER
         await record_attempt(tx, due, outcome, None if is_final else delay_after(due.attempt))
 
 
@@ -160,6 +163,6 @@ async def tend(job: Job) -> Counts:
 def tasks(sender: Sender, box: SecretBox) -> tuple[Task, ...]:
     return (
         # A failure of the job itself is one of ours: the database was away, say. That passes.
-        Task(DELIVER, Delivering(sender, box).run, attempts=20),
-        Task(TEND, tend, every="*/15 * * * *", cron="webhooks-tend"),
+        Task(DELIVER, Delivering(sender, box).run, attempts=20, for_service_only=True),
+        Task(TEND, tend, for_service_only=True, every="*/15 * * * *", cron="webhooks-tend"),
     )
