@@ -253,7 +253,7 @@ class Recollect:
         """What happens, as it happens: from now on, or after a position. ``types`` may name families
         (``"bank.*"``). A server that goes away is waited for, and then tells what was missed; one that is
         not there to begin with is Unavailable. Leave the loop to stop listening."""
-        query = {"types": ",".join(types)}
+        query = {"types": ",".join(types)} if types else {}
         position, failures, was_there = after, 0, False
         while True:
             try:

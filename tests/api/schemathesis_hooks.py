@@ -1,4 +1,4 @@
-"""Two values that no schema can describe are put right before a request is sent."""
+"""Values that no schema can describe are put right before a request is sent."""
 
 from __future__ import annotations
 
@@ -18,3 +18,6 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
     # A cursor is signed: only the server can make one.
     if case.query:
         case.query.pop("cursor", None)
+    # Names have to be found in the DNS, which is outside.
+    if "/webhooks" in case.path and isinstance(case.body, dict) and case.body.get("url"):
+        case.body["url"] = "http://127.0.0.1:9/"

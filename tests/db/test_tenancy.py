@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -24,6 +25,8 @@ from recollect.db.connection import Connection
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import NotAllowed, NotFound, NotSignedIn, Unavailable
+from recollect.jobs.models import Job, Task
+from tests.conftest import until, working
 
 pytestmark = pytest.mark.anyio
 
@@ -229,13 +232,13 @@ default_pool_size = 3
 """
 
 
-@pytest.fixture
-async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
-    """The same database through a real pgbouncer: four connections take turns at three sessions."""
+@asynccontextmanager
+async def pgbouncer(conninfo: str) -> AsyncIterator[str]:
+    """Where a real pgbouncer, with three sessions to hand round, leads to the same database."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed (Debian: apt install pgbouncer)")
-    target = conninfo_to_dict(services.database.api)
+    target = conninfo_to_dict(conninfo)
     sockets = Path(str(target["host"]))
     with tempfile.TemporaryDirectory(prefix="pgbouncer-") as folder:
         configuration = Path(folder) / "pgbouncer.ini"
@@ -252,13 +255,41 @@ async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
             while not (Path(folder) / ".s.PGSQL.6432").exists():
                 assert process.poll() is None, "pgbouncer did not start"
                 await asyncio.sleep(0.02)
-            bounced = make_conninfo(services.database.api, host=folder, port=6432)
-            database = replace(services.database, api=bounced, worker=bounced)
-            async with databases.open_tenancy(database, 4, 1) as tenancy:
-                yield tenancy
+            yield make_conninfo(conninfo, host=folder, port=6432)
         finally:
             process.terminate()
             process.wait()
+
+
+@pytest.fixture
+async def behind_pgbouncer(services: Services) -> AsyncIterator[Tenancy]:
+    async with pgbouncer(services.database.api) as bounced:
+        database = replace(services.database, api=bounced, worker=bounced)
+        async with databases.open_tenancy(database, 4, 1) as tenancy:
+            yield tenancy
+
+
+async def test_jobs_are_done_behind_pgbouncer_too(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[int] = []
+
+    async def note(job: Job) -> None:
+        done.append(job.arguments["n"])
+
+    services.jobs.offer(Task("note", note))
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        for number in range(100):
+            await services.jobs.enqueue(tx, "note", {"n": number})
+    monkeypatch.setattr(Connection, "sessions_change_hands", False)
+    async with pgbouncer(services.database.worker) as bounced:
+        database = replace(services.database, worker=bounced)
+        async with (
+            databases.open_tenancy(database, 4, 4) as tenancy,
+            working(replace(services, database=database, tenancy=tenancy), concurrency=4),
+        ):
+            await until(lambda: len(done) >= 100)
+    assert sorted(done) == list(range(100))
 
 
 async def test_callers_stay_apart_behind_pgbouncer_in_transaction_mode(

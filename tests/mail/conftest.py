@@ -87,3 +87,8 @@ async def sql(database_url: str) -> AsyncIterator[Sql]:
 async def states(sql: Sql) -> list[str]:
     rows = await sql("select state from mail.messages order by created_at, id")
     return [row["state"] for row in rows]
+
+
+async def time_passes(sql: Sql) -> None:
+    """It is time to try again what was postponed."""
+    await sql("update mail.messages set not_before = now() where not_before is not null")

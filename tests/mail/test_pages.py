@@ -171,6 +171,15 @@ async def test_mail_programs_unsubscribe_with_one_click(
     assert await _muted(sql, ben) == ["*"]
 
 
+async def test_a_form_of_whatever_size_unsubscribes_too(
+    eva: UUID, anonymous: httpx.AsyncClient, token: Callable[..., str], sql: Sql
+) -> None:
+    fields = {f"field{number}": "1" for number in range(11)}
+    answer = await anonymous.post("/unsubscribe", params={"token": token()}, data=fields)
+    assert answer.status_code == 200
+    assert await _muted(sql, eva) == ["job.failed"]
+
+
 async def _press(http: httpx.AsyncClient, page: str, label: str) -> str:
     """Press the button of that name, as a browser does."""
     [form] = [form for form in re.findall(r"<form.*?</form>", page, re.DOTALL) if f">{label}<" in form]

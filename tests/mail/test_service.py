@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from recollect.bootstrap import Services
 from recollect.db.tenancy import NOBODY, SERVICE, Caller
 from recollect.errors import InvalidInput, NotAllowed, NotFound
+from tests.conftest import Person
+from tests.events.webhooks.conftest import as_user
 from tests.mail.conftest import AddUser, Sql, Tell
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +48,14 @@ async def test_with_the_rights_of_a_user_only_that_user_is_told(
             async with services.tenancy.acting_as(caller) as tx:
                 await services.mail.send(tx, ben, "rules.digest", "To somebody else", "Text.")
     assert [row["user_id"] for row in await sql("select user_id from mail.messages")] == [ana]
+
+
+async def test_who_claims_to_be_the_service_is_not(services: Services, ana: Person, ben: Person) -> None:
+    async with as_user(services, ana) as connection:
+        claims = json.dumps({"sub": str(ana.id), "role": "service_role"})
+        await connection.execute("select set_config('request.jwt.claims', %s, true)", (claims,))
+        with pytest.raises(psycopg.Error, match="for yourself alone"):
+            await connection.execute("select private.send_mail(%s, 'job.failed', 'Hi', 'Text.')", (ben.id,))
 
 
 @pytest.mark.parametrize(

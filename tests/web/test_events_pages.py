@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 
 from recollect.access.models import NewUser
 from recollect.bootstrap import Services
@@ -98,25 +100,25 @@ async def test_events_are_filtered_by_type_and_by_family(services: Services, eva
     assert (made_up.status_code, made_up.headers["location"]) == (303, "/events")
 
 
-async def happened(database_url: str, *stretches: tuple[Person, int]) -> None:
-    """So many events of each, one after another; their subjects count up."""
+async def happened(database_url: str, person: Person, count: int, *, told: int | None = None) -> None:
+    """So many events of a person, whose subjects count up; told: up to where it is said to be."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        told = 0
-        for person, count in stretches:
-            await connection.execute(
-                "insert into events.log (position, type, subject, user_id)"
-                " select n, case when n %% 2 = 0 then 'bank.changed' else 'memory.added' end, 's/' || n, %s"
-                " from generate_series(%s::int, %s) n",
-                (person.id, told + 1, told + count),
-            )
-            told += count
-        await connection.execute("select setval('events.positions', %s)", (told,))
+        await connection.execute(
+            "insert into events.log (position, type, subject, user_id)"
+            " select n, case when n %% 2 = 0 then 'bank.changed' else 'memory.added' end, 's/' || n, %s"
+            " from generate_series(1, %s) n",
+            (person.id, count),
+        )
+        await connection.execute(
+            "update events.cursors set position = %s where name = 'relay'",
+            (count if told is None else told,),
+        )
 
 
 async def test_older_events_are_on_further_pages_which_keep_the_filter_and_are_not_live(
     eva: Person, database_url: str
 ) -> None:
-    await happened(database_url, (eva, 4 * PER_PAGE))
+    await happened(database_url, eva, 4 * PER_PAGE)
 
     first = await seen(eva, "/events?type=bank.*")
     [older] = re.findall(r'href="([^"]+)" rel="next"', first)
@@ -129,6 +131,43 @@ async def test_older_events_are_on_further_pages_which_keep_the_filter_and_are_n
     assert (await eva.http.get("/events?cursor=made-up")).headers["location"] == "/events"
 
 
+async def test_what_comes_live_is_not_on_the_page_already(eva: Person, database_url: str) -> None:
+    await happened(database_url, eva, 5, told=4)
+
+    page = await seen(eva, "/events")
+
+    assert 'data-after="4"' in page
+    assert numbers(page) == [4, 3, 2, 1]
+
+
+# In a browser
+
+
+class Tab:
+    """A page in a real browser, spoken to by its own protocol."""
+
+    def __init__(self, connection: ClientConnection, session: str = "") -> None:
+        self._connection = connection
+        self._session = {"sessionId": session} if session else {}
+        self._sent = 0
+
+    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        self._sent += 1
+        asked = {"id": self._sent, "method": method, "params": params, **self._session}
+        await self._connection.send(json.dumps(asked))
+        async with asyncio.timeout(30):
+            while True:
+                told = json.loads(await self._connection.recv())
+                if told.get("id") == self._sent:
+                    result: dict[str, Any] = told["result"]
+                    return result
+
+    async def value_of(self, script: str) -> Any:
+        found = await self.ask("Runtime.evaluate", expression=script, returnByValue=True)
+        return found["result"].get("value")
+
+
+@asynccontextmanager
 async def browsing(profile: Path, address: str, cookies: httpx.Cookies) -> AsyncIterator[Tab]:
     assert CHROMIUM is not None
     process = await asyncio.create_subprocess_exec(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -53,7 +53,8 @@ def _within_reach(moment: datetime) -> datetime:
     # At either end, another time zone would be beyond what Python and JSON can hold.
     if not 1 < moment.year < 9999:
         raise ValueError("a year between 2 and 9998")
-    return moment
+    # Postgres knows no zone that is sixteen hours away or more.
+    return moment.astimezone(UTC)
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_within_reach)]

@@ -22,6 +22,7 @@ from recollect.http.edge.protocol import HANG_UP
 from recollect.http.paging import Listing, Page, PageQuery
 from recollect.http.problems import responses
 from recollect.http.routing import RecollectRoute, transaction
+from recollect.kit.text import of_form
 
 HELLO_SECONDS = 10
 
@@ -30,11 +31,8 @@ router = APIRouter(tags=["events"], route_class=RecollectRoute)
 _PATTERN = "|".join(map(re.escape, PATTERNS))
 Types = Annotated[
     str | None,
-    Query(
-        max_length=500,
-        pattern=f"^({_PATTERN})(,({_PATTERN}))*$",
-        description='Only these, comma separated: "bank.changed", "memory.*".',
-    ),
+    Query(max_length=500, description='Only these, comma separated: "bank.changed", "memory.*".'),
+    *of_form(f"^(({_PATTERN})(, ?({_PATTERN}))*)?$", f"comma separated, out of {', '.join(PATTERNS)}"),
 ]
 
 

@@ -46,8 +46,7 @@ def _words(event: dict[str, Any]) -> tuple[str, str]:
     if event["type"] == "job.failed":
         return (
             f"The job {data['task']} failed",
-            f"It was tried several times, the last one ended with: {data['error']} "
-            "You can look at it and try it again.",
+            f"The last attempt ended with: {data['error']} You can look at it and try it again.",
         )
     return (
         "A webhook was disabled",

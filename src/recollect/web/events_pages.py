@@ -47,9 +47,9 @@ async def events(
             present = await tx.one(queries.present)
 
             async def fetch(after: list[Any] | None, limit: int) -> list[Event]:
-                return await recollect.events.latest(
-                    tx, before=after[0] if after else None, types=[wanted or "*"], limit=limit
-                )
+                # What was told since that look at the present comes live, and is not to be here twice.
+                before = after[0] if after else present["newest"] + 1
+                return await recollect.events.latest(tx, before=before, types=[wanted or "*"], limit=limit)
 
             listing = Listing[Event](
                 recollect.cursors, ("events page", str(me.id), wanted), lambda event: [event.position]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -149,7 +150,17 @@ def _job_page(
     request: Request, me: Me, run: Run | None, *, problem: str | None = None, status: int = 200
 ) -> Response:
     status = 404 if run is None else status
-    return page(request, "job.html", status=status, me=me, run=run, problem=problem, lasted=lasted)
+    return page(
+        request,
+        "job.html",
+        status=status,
+        me=me,
+        run=run,
+        problem=problem,
+        lasted=lasted,
+        # Not Jinja's, which writes it for scripts: "don\u0027t".
+        json=lambda arguments: json.dumps(arguments, ensure_ascii=False),
+    )
 
 
 def _address(**query: str) -> str:

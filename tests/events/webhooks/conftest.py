@@ -22,7 +22,6 @@ from recollect.settings import Settings
 from tests.conftest import Person, make_settings
 from tests.events.webhooks.receiving import Receiver, receiving
 
-
 BEGIN = Query(
     "begin",
     "For the test.",
