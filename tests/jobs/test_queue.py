@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -13,34 +12,13 @@ import pytest
 from recollect.access.membership_models import NamedWorkspace
 from recollect.bank.models import Put
 from recollect.bootstrap import Services
-from recollect.db.queries import Query
-from recollect.db.tenancy import NOBODY, SERVICE
-from recollect.errors import NotAllowed, NotFound, NotSignedIn, Superseded
-from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
-from recollect.jobs.worker import DEATHS
-from tests.conftest import QUICK, Person, until, working
-from tests.jobs.conftest import ended, look, queue, tickets
+from recollect.db.tenancy import NOBODY
+from recollect.errors import NotAllowed, NotFound, NotSignedIn
+from recollect.jobs.models import Counts, GiveUp, Job, Task
+from tests.conftest import Person, until
+from tests.jobs.conftest import ended, look, no_tickets, queue, tickets
 
 pytestmark = pytest.mark.anyio
-
-COLUMNS = {field.name for field in fields(Job)} - {"tenancy", "is_finished", "_step", "_told_at"}
-BEGIN = Query(
-    "begin",
-    "For the test.",
-    "select b.* from jobs.runs r, private.begin_run(r.id, r.ticket) b"
-    " where r.id = %(id)s and b.id is not null",
-)
-
-
-async def no_tickets(services: Services) -> bool:
-    return await tickets(services) == 0
-
-
-async def begun(services: Services, run: UUID) -> Job:
-    """The run, as a worker has it that has just fetched it."""
-    async with services.tenancy.acting_as(SERVICE) as tx:
-        row = await tx.one(BEGIN, {"id": run})
-    return Job(**{name: row[name] for name in COLUMNS}, tenancy=services.tenancy)
 
 
 async def test_a_job_exists_if_and_only_if_the_change_does(services: Services, ana: Person) -> None:
@@ -103,68 +81,6 @@ async def test_nobody_queues_for_others(services: Services, ana: Person, ben: Pe
         with pytest.raises(NotFound):
             async with services.tenancy.acting_as(ana.caller) as tx:
                 await verb(tx, run)
-
-
-async def test_a_failing_job_is_tried_again_and_then_put_aside(
-    services: Services, worker: None, ana: Person
-) -> None:
-    async def fail(job: Job) -> Counts:
-        raise ValueError(f"my password is hunter{job.attempt}")
-
-    services.jobs.offer(Task("fail", fail, attempts=3))
-    run = await ended(services, await queue(services, "fail", by=ana.caller))
-    assert (run.state, run.attempt) == ("failed", 3)
-    assert [failure.attempt for failure in run.failures] == [1, 2, 3]
-    # The kind and the place, not the text: it may quote what is private.
-    assert run.error is not None
-    assert run.error.startswith("ValueError at test_queue.py:")
-    assert "hunter" not in run.model_dump_json()
-
-    async def told() -> list[object]:
-        async with services.tenancy.acting_as(ana.caller) as tx:
-            return [e for e in await services.events.list(tx) if e.type == "job.failed"]
-
-    [event] = await until(told)
-    assert event.data == {"task": "fail", "error": run.error}
-    assert event.subject == f"job/{run.id}"
-
-
-async def test_a_dead_letter_can_be_tried_again(services: Services, worker: None, ana: Person) -> None:
-    is_mended = False
-
-    async def fragile(job: Job) -> Counts:
-        if not is_mended:
-            raise GiveUp("It is broken.")
-        return {"done": 1}
-
-    services.jobs.offer(Task("fragile", fragile))
-    queued = await queue(services, "fragile", by=ana.caller)
-    run = await ended(services, queued)
-    assert (run.state, run.error, run.attempt) == ("failed", "It is broken.", 1)
-    is_mended = True
-    async with services.tenancy.acting_as(ana.caller) as tx:
-        assert (await services.jobs.retry(tx, queued)).state == "waiting"
-    run = await ended(services, queued)
-    assert (run.state, run.result, len(run.failures)) == ("succeeded", {"done": 1}, 1)
-
-
-async def test_trying_later_is_no_failure(services: Services, worker: None) -> None:
-    asked = 0
-
-    async def impatient(job: Job) -> None:
-        nonlocal asked
-        asked += 1
-        if asked < 4:
-            raise TryLater(timedelta(milliseconds=10))
-
-    services.jobs.offer(Task("impatient", impatient, attempts=1))
-    run = await ended(services, await queue(services, "impatient"))
-    assert (run.state, run.attempt, run.failures) == ("succeeded", 1, [])
-
-
-async def test_an_unknown_task_is_put_aside_with_its_name(services: Services, worker: None) -> None:
-    run = await ended(services, await queue(services, "no.such"))
-    assert (run.state, run.error) == ("failed", 'No worker here knows the task "no.such".')
 
 
 async def test_a_job_for_later_waits_for_its_time(services: Services, worker: None) -> None:
@@ -249,91 +165,6 @@ async def test_a_waiting_job_that_is_cancelled_never_begins(services: Services, 
     assert await tickets(services) == 0
 
 
-async def test_who_lost_a_job_can_do_nothing_in_its_name(services: Services, ana: Person) -> None:
-    queued = await queue(services, "x", by=ana.caller)
-    slow = await begun(services, queued)
-    quick = await begun(services, queued)
-    with pytest.raises(Superseded):
-        async with slow.step() as tx:
-            await services.bank.put(tx, ana.id, Put(key="a", value="slow"))
-    with pytest.raises(Superseded):
-        await slow.progress(1, 1)
-    async with quick.step() as tx:
-        await services.bank.put(tx, ana.id, Put(key="a", value="quick"))
-        await quick.finish(tx, {"written": 1})
-    for late in (slow, quick):
-        with pytest.raises(Superseded):
-            async with late.step():
-                pass
-    assert (await look(services, queued)).result == {"written": 1}
-
-
-async def test_a_job_is_not_taken_over_in_the_middle_of_a_step(services: Services, ana: Person) -> None:
-    queued = await queue(services, "x", by=ana.caller)
-    job = await begun(services, queued)
-    async with job.step() as tx:
-        taking = asyncio.create_task(begun(services, queued))
-        await services.bank.put(tx, ana.id, Put(key="a", value=1))
-        assert not taking.done()
-        await job.finish(tx)
-    with pytest.raises(NotFound):
-        await taking
-
-
-async def test_what_is_done_is_not_done_again_whatever_happens_afterwards(services: Services) -> None:
-    times = 0
-
-    async def effect(job: Job) -> None:
-        nonlocal times
-        times += 1
-        async with job.step() as tx:
-            await job.finish(tx, {"times": times})
-        raise ConnectionError("the worker falls over")
-
-    services.jobs.offer(Task("effect", effect))
-    queued = await queue(services, "effect")
-    async with working(services):
-        await until(lambda: no_tickets(services))
-        # A second look by the worker, which would find what was given back.
-        await ended(services, await queue(services, "no.such"))
-    run = await look(services, queued)
-    assert (run.state, run.result, run.error, times) == ("succeeded", {"times": 1}, None, 1)
-
-
-async def test_a_job_whose_worker_dies_each_time_is_put_aside(services: Services) -> None:
-    queued = await queue(services, "deadly")
-    for _ in range(DEATHS):
-        await begun(services, queued)  # and nothing more is heard of it
-
-    async def deadly(job: Job) -> None:
-        raise AssertionError("it must not be tried again")
-
-    services.jobs.offer(Task("deadly", deadly, attempts=2))
-    async with working(services):
-        run = await ended(services, queued)
-    assert (run.state, run.error) == ("failed", "Its worker died each time.")
-
-
-async def test_a_worker_that_stops_gives_back_what_it_has_not_done(services: Services) -> None:
-    entered = asyncio.Event()
-    is_second = False
-
-    async def long(job: Job) -> None:
-        entered.set()
-        if not is_second:
-            await asyncio.sleep(60)
-
-    services.jobs.offer(Task("long", long))
-    queued = await queue(services, "long")
-    async with working(services):
-        await entered.wait()
-    run = await look(services, queued)
-    assert (run.state, run.attempt) == ("waiting", 0)
-    is_second = True
-    async with working(services):
-        assert (await ended(services, queued)).state == "succeeded"
-
-
 async def test_with_a_user_go_their_jobs(services: Services, ana: Person, ben: Person) -> None:
     await queue(services, "x", by=ana.caller)
     kept = await queue(services, "x", by=ben.caller)
@@ -362,121 +193,11 @@ async def test_a_job_that_is_not_there_is_not_found(services: Services, ana: Per
         await look(services, uuid4(), ana.caller)
 
 
-async def test_a_ticket_that_a_job_had_before_is_void(services: Services, database_url: str) -> None:
-    """Cancelled while its worker was dead, and tried again: the old ticket comes up as well."""
-    begun_times = 0
-
-    async def effect(job: Job) -> None:
-        nonlocal begun_times
-        begun_times += 1
-
-    services.jobs.offer(Task("effect", effect))
-    queued = await queue(services, "effect")
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        # As a worker leaves it that fetched it and died.
-        await connection.execute("update jobs.procrastinate_jobs set status = 'doing'")
-    async with services.tenancy.acting_as(SERVICE) as tx:
-        await services.jobs.cancel(tx, queued)
-    async with services.tenancy.acting_as(SERVICE) as tx:
-        await services.jobs.retry(tx, queued)
-    assert await tickets(services) == 2
-    async with working(services):
-        await until(lambda: no_tickets(services))
-    assert begun_times == 1
-    assert (await look(services, queued)).state == "succeeded"
-
-
-async def test_a_long_job_lives_through_a_restart_of_the_database(
-    services: Services, worker: None, database_url: str
-) -> None:
-    entered, go = asyncio.Event(), asyncio.Event()
-
-    async def long(job: Job) -> Counts:
-        entered.set()
-        await go.wait()
-        return {"attempt": job.attempt}
-
-    services.jobs.offer(Task("long", long))
-    queued = await queue(services, "long")
-    await entered.wait()
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        for _ in range(20):
-            # Everybody's connection is cut, again and again, for longer than a worker waits when it stops.
-            await connection.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid()"
-            )
-            await asyncio.sleep(0.3)
-    go.set()
-    assert (await ended(services, queued)).result == {"attempt": 1}
-
-
-async def test_a_worker_that_was_taken_for_dead_signs_on_again(
-    services: Services, worker: None, database_url: str
-) -> None:
-    async def nothing(job: Job) -> None:
-        pass
-
-    services.jobs.offer(Task("nothing", nothing))
-    await ended(services, await queue(services, "nothing"))
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        await connection.execute("delete from jobs.procrastinate_workers")
-    assert (await ended(services, await queue(services, "nothing"))).state == "succeeded"
-
-
-async def test_a_long_job_of_a_living_worker_is_left_alone(services: Services, worker: None) -> None:
-    async def long(job: Job) -> Counts:
-        await asyncio.sleep(QUICK.stalled_after + 2 * QUICK.sweep)
-        return {"attempt": job.attempt}
-
-    services.jobs.offer(Task("long", long))
-    assert (await ended(services, await queue(services, "long"))).result == {"attempt": 1}
-
-
-@pytest.mark.parametrize("words", ["with a NUL \0 in it", "with half a character \ud800 in it"])
-async def test_a_reason_that_postgres_cannot_store_loses_no_job(
-    services: Services, worker: None, words: str
-) -> None:
-    async def odd(job: Job) -> None:
-        raise GiveUp(words)
-
-    services.jobs.offer(Task("odd", odd))
-    run = await ended(services, await queue(services, "odd"))
-    assert run.state == "failed"
-    assert run.error
-    assert run.error.startswith("with ")
-
-
-async def test_a_task_that_was_cancelled_from_within_has_failed(services: Services, worker: None) -> None:
-    async def careless(job: Job) -> None:
-        inner = asyncio.get_running_loop().create_future()
-        inner.cancel()
-        await inner
-
-    services.jobs.offer(Task("careless", careless, attempts=2))
-    run = await ended(services, await queue(services, "careless"))
-    assert (run.state, len(run.failures)) == ("failed", 2)
-
-
 async def test_what_is_for_the_server_to_do_is_not_done_for_users(
     services: Services, worker: None, ana: Person
 ) -> None:
     run = await ended(services, await queue(services, "retention", by=ana.caller))
     assert (run.state, run.result) == ("failed", None)
-
-
-async def test_interruptions_do_not_use_up_the_attempts(services: Services) -> None:
-    async def fragile(job: Job) -> Counts:
-        if job.failed == 0:
-            raise ConnectionError
-        return {"attempt": job.attempt}
-
-    services.jobs.offer(Task("fragile", fragile, attempts=2))
-    queued = await queue(services, "fragile")
-    for _ in range(3):
-        await begun(services, queued)  # its worker dies
-    async with working(services):
-        assert (await ended(services, queued)).result == {"attempt": 5}
 
 
 async def test_progress_within_a_step_is_part_of_it(services: Services, worker: None, ana: Person) -> None:
