@@ -129,9 +129,9 @@ update mail.messages set letter = null, claimed_at = null, error = %(error)s
 where letter = %(letter)s and state = 'waiting'
 
 -- postpone
--- A letter was not taken now; after the last of the delays it has failed. Where it may have arrived all the same it
--- stays a letter of its own.
+-- A letter was not taken now; after the last of the delays it has failed.
 update mail.messages
+-- Where it may have arrived all the same it stays a letter of its own.
 set letter = case when %(may_have_arrived)s then letter end, claimed_at = null, error = %(error)s,
     postponed = postponed + 1,
     not_before = now() + (%(delays)s::interval[])[postponed + 1],

@@ -104,8 +104,9 @@ async def add(
     try:
         try:
             wanted = _valid(NewEndpoint, **{**typed, "description": typed["description"] or None})
+            looked_up = await _look_up(request, workspace, wanted.url)
             async with _acting(request, "webhooks:write") as (tx, _):
-                made = await recollect.webhooks.create(tx, workspace, wanted)
+                made = await recollect.webhooks.create(tx, workspace, wanted, looked_up=looked_up)
         except (InvalidInput, NotAllowed, NotFound, Conflict) as refusal:
             return await _list_page(request, refusal, {**typed, "workspace": workspace})
         # Not sent elsewhere to look at it: the secret is in this answer and in no other.
@@ -137,10 +138,20 @@ async def change(
 ) -> Response:
     typed = {"url": url.strip(), "types": types, "description": description.strip()}
 
-    async def work(place: Place) -> None:
-        await recollect.webhooks.change(*place.ids, _valid(EndpointChange, **typed))
+    looked_up: str | None = None
 
-    return await _change(request, webhook_id, work, typed)
+    async def prepare() -> None:
+        nonlocal looked_up
+        wanted = _valid(EndpointChange, **typed)
+        async with _at(request, webhook_id, "webhooks:write") as place:
+            workspace_id = place.workspace.id
+        looked_up = await _look_up(request, workspace_id, wanted.url or "", webhook_id)
+
+    async def work(place: Place) -> None:
+        wanted = _valid(EndpointChange, **typed)
+        await recollect.webhooks.change(*place.ids, wanted, looked_up=looked_up)
+
+    return await _change(request, webhook_id, work, typed, prepare=prepare)
 
 
 @router.post("/webhooks/{webhook_id}/enable")
@@ -202,17 +213,27 @@ async def look_again(webhook_id: Id, action: str) -> Response:
     return see_other(_address(webhook_id))
 
 
+async def _look_up(request: Request, workspace_id: UUID, url: str, webhook_id: UUID | None = None) -> str:
+    """Before the transaction: a look-up in the DNS can take seconds, and would keep a connection waiting."""
+    recollect = services(request)
+    caller = (await caller_of(request)).needing("webhooks:write")
+    return await recollect.webhooks.look_up(recollect.tenancy, caller, workspace_id, url, webhook_id)
+
+
 async def _change(
     request: Request,
     webhook_id: UUID,
     work: Callable[[Place], Awaitable[Any]],
     typed: dict[str, Any] | None = None,
     *,
+    prepare: Callable[[], Awaitable[None]] | None = None,
     then: str | None = None,
 ) -> Response:
     """Do it, and show the webhook; or show the webhook and why not."""
     try:
         try:
+            if prepare is not None:
+                await prepare()
             async with _at(request, webhook_id, "webhooks:write") as place:
                 await work(place)
         except (InvalidInput, NotAllowed, NotFound, Conflict) as refusal:
