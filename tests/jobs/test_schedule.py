@@ -203,3 +203,20 @@ async def test_new_hours_begin_to_count_when_they_are_set(
         # Five o'clock has passed, but it was nobody's hour then.
         assert await schedule.queue_due(services.tenancy, now) == 0
     assert await schedule.queue_due(services.tenancy, THREE + timedelta(hours=26)) == 2
+
+
+async def test_the_schedule_can_be_looked_at(services: Services) -> None:
+    schedule = schedule_of(daily(), daily="off")
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        [before] = await schedule.entries(tx)
+    assert (before.job, before.cron, before.next_tick, before.last_tick) == ("daily", None, None, None)
+    triggered = await trigger(services, schedule)
+    async with services.tenancy.acting_as(SERVICE) as tx:
+        [after] = await schedule_of(daily()).entries(tx)
+    assert (after.cron, after.last_tick, after.last_run) == (
+        "30 3 * * *",
+        triggered.period,
+        triggered.run,
+    )
+    assert after.next_tick
+    assert after.next_tick > datetime.now(UTC)

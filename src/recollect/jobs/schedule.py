@@ -192,7 +192,7 @@ class Schedule:
     async def entries(self, tx: Transaction) -> list[Scheduled]:
         """All jobs on the schedule, with when they last came due."""
         now = datetime.now(UTC)
-        rows = {row["job"]: row for row in await tx.all(queries.list_schedules, last=True)}
+        rows = {row.pop("job"): row for row in await tx.all(queries.list_schedules, last=True)}
         return [
             Scheduled(
                 job=name,
