@@ -279,7 +279,9 @@ language plpgsql security definer set search_path = jobs, pg_temp as $$
 begin
   return query with swept as (
     select r.id, r.ticket, j.queueing_lock from procrastinate_jobs j join runs r on r.ticket = j.id
-    where j.status = 'doing' and not exists (
+    -- Nobody could say that they live while Postgres was down.
+    where pg_postmaster_start_time() < now() - make_interval(secs => silent_seconds)
+      and j.status = 'doing' and not exists (
       select from procrastinate_workers w
       where w.id = j.worker_id and w.last_heartbeat >= now() - make_interval(secs => silent_seconds)
     )

@@ -221,4 +221,4 @@ async def test_no_statement_of_a_login_waits_for_ever(migrated: str) -> None:
     with pytest.raises(psycopg.errors.QueryCanceled):
         await ask(signed_in(migrated, API), "select pg_sleep(5)")
     assert await ask(signed_in(migrated, WORKER), "show statement_timeout") == [("5min",)]
-    assert await ask(signed_in(migrated, WORKER), "show idle_in_transaction_session_timeout") == [("1min",)]
+    assert await ask(signed_in(migrated, WORKER), "show idle_in_transaction_session_timeout") == [("30s",)]

@@ -82,6 +82,7 @@ class Part:
                 await self._process.wait()
             finally:
                 self.kill()
+                await self._process.wait()
 
     def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -96,6 +96,7 @@ class FencedManager(JobManager):
         self._pace = pace
         self._begun: dict[int, dict[str, Any]] = {}
         self._gone: set[int] = set()
+        self._worker_id: int | None = None
         self.lost_track = asyncio.Event()
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Ticket | None:
@@ -113,6 +114,10 @@ class FencedManager(JobManager):
         if run["id"] is not None:
             self._begun[row["id"]] = run
         return Ticket.from_row(row)
+
+    async def register_worker(self) -> int:
+        self._worker_id = await super().register_worker()
+        return self._worker_id
 
     async def update_heartbeat(self, worker_id: int) -> None:
         # If it fails for long, others do our jobs, and ours are fenced off.
@@ -170,6 +175,9 @@ class FencedManager(JobManager):
         """Give the jobs of dead workers back to the queue, again and again."""
         while not self.lost_track.is_set():
             with contextlib.suppress(ConnectorException):
+                # First we say that we live: after a while without the database it would seem that we do not.
+                if self._worker_id is not None:
+                    await self.connector.execute_query_async(queries.beat.text, worker_id=self._worker_id)
                 rows = await self.connector.execute_query_all_async(
                     queries.sweep.text, seconds=self._pace.stalled_after
                 )
