@@ -12,6 +12,7 @@ from recollect.bank.models import Put
 from recollect.bootstrap import Services
 from recollect.db.tenancy import SERVICE
 from recollect.errors import NotFound, Superseded
+from recollect.jobs.engine import open_engine
 from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
 from recollect.jobs.worker import DEATHS
 from tests.conftest import QUICK, Person, until, working
@@ -275,3 +276,28 @@ async def test_interruptions_do_not_use_up_the_attempts(services: Services) -> N
         await begun(services, queued)  # its worker dies
     async with working(services):
         assert (await ended(services, queued)).result == {"attempt": 5}
+
+
+async def test_a_job_that_was_fetched_and_never_heard_of_is_given_back(
+    services: Services, database_url: str
+) -> None:
+    """The database went away between taking it and saying so."""
+    async with open_engine(services.database.worker, 1, QUICK) as (_, manager):
+        worker_id = await manager.register_worker()
+        queued = await queue(services, "x")
+        in_hand = await manager.fetch_job(None, worker_id)
+        lost = await queue(services, "y")
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+            # As if the answer had been on its way when the connections were cut.
+            await connection.execute(
+                "update jobs.procrastinate_jobs set status = 'doing', worker_id = %s where status = 'todo'",
+                (worker_id,),
+            )
+            await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+        assert await manager.fetch_job(None, worker_id) is None
+        again = await until(lambda: manager.fetch_job(None, worker_id))
+    assert in_hand is not None
+    assert [each.task_kwargs["run"] for each in (in_hand, again)] == [str(queued), str(lost)]

@@ -96,6 +96,8 @@ class FencedManager(JobManager):
         self._pace = pace
         self._begun: dict[int, dict[str, Any]] = {}
         self._gone: set[int] = set()
+        self._in_hand: set[int] = set()
+        self._may_have_more = False
         self._worker_id: int | None = None
         self.lost_track = asyncio.Event()
 
@@ -103,14 +105,21 @@ class FencedManager(JobManager):
         """The next job, and in the same statement its record taken."""
         del queues  # workers do everybody's jobs
         try:
+            if self._may_have_more:
+                held = {"worker_id": worker_id, "in_hand": list(self._in_hand)}
+                await self.connector.execute_query_async(queries.give_back_unheard.text, **held)
+                self._may_have_more = False
             row = await self.connector.execute_query_one_async(queries.take_next.text, worker_id=worker_id)
         except ConnectorException as error:
             log.warning("no job can be fetched", error=type(error).__qualname__)
+            # One may be ours by now, and the answer that said so lost with the connection.
+            self._may_have_more = True
             await asyncio.sleep(self._pace.poll)
             return None
         if row["id"] is None:
             return None
         run = {name[4:]: row.pop(name) for name in tuple(row) if name.startswith("run_")}
+        self._in_hand.add(row["id"])
         if run["id"] is not None:
             self._begun[row["id"]] = run
         return Ticket.from_row(row)
@@ -142,6 +151,7 @@ class FencedManager(JobManager):
         # Whatever became of it: the record is in jobs.runs.
         if job.id in self._gone:
             self._gone.discard(job.id)
+            self._in_hand.discard(job.id)
             return
         await self._end(queries.end_ticket, job)
 
@@ -162,12 +172,15 @@ class FencedManager(JobManager):
         pause = 0.1
         while True:
             try:
-                return await self.connector.execute_query_async(query.text, **held, **more)
+                await self.connector.execute_query_async(query.text, **held, **more)
             except ConnectorException as error:
                 log.warning("a ticket waits for the database", error=type(error).__qualname__)
                 if asyncio.get_running_loop().time() > deadline:
                     self.lost_track.set()
                     raise
+            else:
+                self._in_hand.discard(held["id"])
+                return
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2)
 

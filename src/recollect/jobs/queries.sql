@@ -16,6 +16,14 @@ set status = 'todo', attempts = attempts + 1, scheduled_at = %(at)s::timestamptz
     ) then j.queueing_lock end
 where id = %(id)s and worker_id = %(worker_id)s and attempts = %(attempts)s and status = 'doing'
 
+-- give_back_unheard
+-- Give back what was fetched for a worker that never heard of it.
+update jobs.procrastinate_jobs j
+set status = 'todo', attempts = attempts + 1, scheduled_at = null, worker_id = null, queueing_lock = case when not exists (
+      select from jobs.procrastinate_jobs o where o.queueing_lock = j.queueing_lock and o.status = 'todo'
+    ) then j.queueing_lock end
+where j.status = 'doing' and j.worker_id = %(worker_id)s and j.id <> all (%(in_hand)s::bigint[])
+
 -- beat
 -- A worker lives, also one that was struck off while it could not say so.
 insert into jobs.procrastinate_workers (id, last_heartbeat) overriding system value values (%(worker_id)s, now())
