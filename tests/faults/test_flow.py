@@ -235,7 +235,7 @@ async def test_nothing_is_lost_and_nothing_doubled_whatever_is_killed(own_home: 
         ):
             async with beside(wreak_havoc(parts, own_home, seed)):
                 await asyncio.gather(queue_jobs(services), write_through_server(client, ana))
-            await until(lambda: all_is_quiet(services), 120)
+            await until(lambda: all_is_quiet(services), 150)
 
             wanted = Counter(number for (number,) in await rows(services, "select n from flow_wanted"))
             assert len(wanted) == JOBS
