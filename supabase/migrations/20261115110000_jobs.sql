@@ -278,7 +278,7 @@ create function private.sweep_jobs(silent_seconds float8) returns setof uuid
 language plpgsql security definer set search_path = jobs, pg_temp as $$
 begin
   return query with swept as (
-    select r.id, r.ticket, j.queueing_lock from procrastinate_jobs j join runs r on r.ticket = j.id
+    select r.id, r.ticket from procrastinate_jobs j join runs r on r.ticket = j.id
     -- Nobody could say that they live while Postgres was down.
     where pg_postmaster_start_time() < now() - make_interval(secs => silent_seconds)
       and j.status = 'doing' and not exists (
@@ -290,10 +290,9 @@ begin
     for update of r skip locked
   ), back as (
     update procrastinate_jobs j
+    -- Without their keys: several of one key may have been begun, and but one of them could wait with it.
     set status = 'todo', attempts = attempts + 1, scheduled_at = null, worker_id = null, abort_requested = false,
-        queueing_lock = case when not exists (
-          select from procrastinate_jobs o where o.queueing_lock = j.queueing_lock and o.status = 'todo'
-        ) then j.queueing_lock end
+        queueing_lock = null
     from swept s where j.id = s.ticket
   ), gone as (
     -- Nothing is to be done for it any more.

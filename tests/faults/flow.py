@@ -9,6 +9,7 @@ import asyncio
 import random
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from recollect.app import create_app
 from recollect.bootstrap import Services, open_services
@@ -47,7 +48,8 @@ def tasks(services: Services) -> tuple[Task, ...]:
 
 
 def worker(services: Services) -> Worker:
-    services.jobs.offer(*tasks(services))
+    deliver = services.jobs.tasks["webhooks.deliver"]
+    services.jobs.offer(*tasks(services), replace(deliver, attempts=ATTEMPTS))
     relay = Relay(
         services.tenancy,
         services.database.worker,

@@ -301,3 +301,24 @@ async def test_a_job_that_was_fetched_and_never_heard_of_is_given_back(
         again = await until(lambda: manager.fetch_job(None, worker_id))
     assert in_hand is not None
     assert [each.task_kwargs["run"] for each in (in_hand, again)] == [str(queued), str(lost)]
+
+
+async def test_jobs_of_one_key_that_died_together_are_all_done_again(
+    services: Services, database_url: str
+) -> None:
+    times: list[str] = []
+
+    async def note(job: Job) -> None:
+        times.append(str(job.id))
+
+    services.jobs.offer(Task("note", note))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        runs = []
+        for _ in range(3):
+            runs.append(await queue(services, "note", key="k"))
+            # Begun, so that the key is free for the next one; and then its worker dies.
+            await connection.execute("update jobs.procrastinate_jobs set status = 'doing'")
+    async with working(services):
+        for run in runs:
+            await ended(services, run)
+    assert sorted(times) == sorted(map(str, runs))

@@ -187,7 +187,7 @@ class FencedManager(JobManager):
     async def sweep(self) -> None:
         """Give the jobs of dead workers back to the queue, again and again."""
         while not self.lost_track.is_set():
-            with contextlib.suppress(ConnectorException):
+            try:
                 # First we say that we live: after a while without the database it would seem that we do not.
                 if self._worker_id is not None:
                     await self.connector.execute_query_async(queries.beat.text, worker_id=self._worker_id)
@@ -196,6 +196,10 @@ class FencedManager(JobManager):
                 )
                 for row in rows:
                     log.warning("a job of a dead worker is done again", job=str(row["run"]))
+            except ConnectorException as error:
+                log.warning(
+                    "dead workers are not looked for", error=type(error.__cause__ or error).__qualname__
+                )
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.lost_track.wait(), self._pace.sweep)
         raise LostTrack

@@ -19,9 +19,7 @@ where id = %(id)s and worker_id = %(worker_id)s and attempts = %(attempts)s and 
 -- give_back_unheard
 -- Give back what was fetched for a worker that never heard of it.
 update jobs.procrastinate_jobs j
-set status = 'todo', attempts = attempts + 1, scheduled_at = null, worker_id = null, queueing_lock = case when not exists (
-      select from jobs.procrastinate_jobs o where o.queueing_lock = j.queueing_lock and o.status = 'todo'
-    ) then j.queueing_lock end
+set status = 'todo', attempts = attempts + 1, scheduled_at = null, worker_id = null, queueing_lock = null
 where j.status = 'doing' and j.worker_id = %(worker_id)s and j.id <> all (%(in_hand)s::bigint[])
 
 -- beat

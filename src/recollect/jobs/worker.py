@@ -14,13 +14,13 @@ from procrastinate.job_context import AbortReason
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
 from recollect.db.tenancy import SERVICE, Tenancy
-from recollect.errors import RecollectError, Superseded, Unavailable
+from recollect.errors import RecollectError, Superseded
 from recollect.jobs.engine import PACE, FencedManager, Pace, log, open_engine
 from recollect.jobs.models import GiveUp, Job, Task, TryLater, queries
 from recollect.kit.loops import for_ever
 
 DEATHS = 10
-"""How many workers may die over a job before it is put aside."""
+"""How many workers may die over a job before it is put aside, if it may not fail more often anyway."""
 
 
 class UnknownTask(RecollectError):
@@ -111,6 +111,11 @@ class Worker:
             raise
         except Superseded:
             log.info("job superseded", job=str(job.id), task=job.task)
+        except Again:
+            raise
+        except Exception as error:
+            log.warning("job interrupted", job=str(job.id), error=type(error).__qualname__)
+            raise Again(_in(self._pace.first_retry)) from error
         if job.is_finished:
             manager.is_gone(ticket)
 
@@ -135,7 +140,7 @@ class Worker:
         if task.for_service_only and job.user_id is not None:
             raise GiveUp("This is for the server itself to do.")
         # Most that were at work when it died had nothing to do with it, hence the patience.
-        if job.attempt - job.failed > DEATHS:
+        if job.attempt - job.failed > max(DEATHS, task.attempts):
             raise GiveUp("Its worker died each time.")
         return task
 
@@ -177,8 +182,8 @@ class Worker:
         try:
             async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
                 await tx.run(queries.release_run, {"id": job.id, "fence": job.fence}, last=True)
-        except Unavailable:
-            log.warning("job not released", job=str(job.id))
+        except Exception as error:  # noqa: BLE001 - it is given back in any case, and taken over then
+            log.warning("job not released", job=str(job.id), error=type(error).__qualname__)
 
 
 def _in(seconds: float) -> datetime:
