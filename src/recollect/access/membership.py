@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from psycopg.rows import DictRow
-
 from recollect.access.membership_models import (
     Company,
     CompanyChange,
@@ -33,10 +31,11 @@ from recollect.access.membership_models import (
     WorkspaceMember,
     WorkspaceMemberChange,
 )
+from recollect.access.roles import if_role_allows, role_decides
 from recollect.access.store import queries
 from recollect.db.queries import Query
 from recollect.db.tenancy import Transaction
-from recollect.errors import Conflict, NotAllowed
+from recollect.errors import Conflict
 
 PAGE = 1_000
 # When the last row of the page before was made, and its id.
@@ -45,12 +44,6 @@ After = Sequence[str] | None
 M = TypeVar("M", bound=Member)
 New = TypeVar("New", bound=NewMember)
 Change = TypeVar("Change", WorkspaceMemberChange, CompanyMemberChange)
-
-
-class RoleTooLow(NotAllowed):
-    """Your role here does not allow that; ask an owner."""
-
-    code = "role_too_low"
 
 
 class AlreadyMember(Conflict):
@@ -86,7 +79,7 @@ class Members(Generic[M, New, Change]):
 
     async def add(self, tx: Transaction, shared_id: UUID, wanted: New) -> M:
         await tx.one(self.see, {"id": shared_id})
-        with _role_decides():
+        with role_decides():
             added = await tx.maybe(self.insert, {"shared_id": shared_id, **wanted.model_dump()})
         if added is None:
             raise AlreadyMember
@@ -96,14 +89,14 @@ class Members(Generic[M, New, Change]):
     async def change(self, tx: Transaction, shared_id: UUID, member_id: UUID, wanted: Change) -> M:
         place = {"shared_id": shared_id, "user_id": member_id}
         await tx.one(self.find, place)
-        changed = await _if_role_allows(tx, self.update, {**place, **wanted.model_dump()})
+        changed = await if_role_allows(tx, self.update, {**place, **wanted.model_dump()})
         return self.model(**changed)
 
     async def remove(self, tx: Transaction, shared_id: UUID, member_id: UUID) -> None:
         """Take somebody out; everybody may take themselves out."""
         place = {"shared_id": shared_id, "user_id": member_id}
         await tx.one(self.find, place)
-        await _if_role_allows(tx, self.delete, place)
+        await if_role_allows(tx, self.delete, place)
 
 
 class Membership:
@@ -145,12 +138,12 @@ class Membership:
         self, tx: Transaction, workspace_id: UUID, wanted: NamedWorkspace
     ) -> Workspace:
         await self.workspace(tx, workspace_id)
-        await _if_role_allows(tx, queries.rename_workspace, {"id": workspace_id, "name": wanted.name})
+        await if_role_allows(tx, queries.rename_workspace, {"id": workspace_id, "name": wanted.name})
         return await self.workspace(tx, workspace_id)
 
     async def delete_workspace(self, tx: Transaction, workspace_id: UUID) -> None:
         await self.workspace(tx, workspace_id)
-        await _if_role_allows(tx, queries.delete_workspace, {"id": workspace_id})
+        await if_role_allows(tx, queries.delete_workspace, {"id": workspace_id})
 
     # Projects
 
@@ -166,7 +159,7 @@ class Membership:
         await self.workspace(tx, workspace_id)
         parameters = {"workspace_id": workspace_id, "name": wanted.name}
         with _name_is_free():
-            return Project(**await _if_role_allows(tx, queries.add_project, parameters))
+            return Project(**await if_role_allows(tx, queries.add_project, parameters))
 
     async def rename_project(
         self, tx: Transaction, workspace_id: UUID, project_id: UUID, wanted: NamedProject
@@ -174,14 +167,12 @@ class Membership:
         place = {"workspace_id": workspace_id, "id": project_id}
         await tx.one(queries.get_project, place)
         with _name_is_free():
-            return Project(
-                **await _if_role_allows(tx, queries.rename_project, {**place, "name": wanted.name})
-            )
+            return Project(**await if_role_allows(tx, queries.rename_project, {**place, "name": wanted.name}))
 
     async def delete_project(self, tx: Transaction, workspace_id: UUID, project_id: UUID) -> None:
         place = {"workspace_id": workspace_id, "id": project_id}
         await tx.one(queries.get_project, place)
-        await _if_role_allows(tx, queries.delete_project, place)
+        await if_role_allows(tx, queries.delete_project, place)
 
     # Companies
 
@@ -204,7 +195,7 @@ class Membership:
         await self.company(tx, company_id)
         keep_name = {"name"} if wanted.name is None else set()
         changes = wanted.model_dump_json(exclude_unset=True, exclude=keep_name)
-        await _if_role_allows(tx, queries.change_company, {"id": company_id, "changes": changes})
+        await if_role_allows(tx, queries.change_company, {"id": company_id, "changes": changes})
         return await self.company(tx, company_id)
 
     # The caller as a person
@@ -220,23 +211,6 @@ class Membership:
 def _page(after: After, limit: int) -> dict[str, Any]:
     moment, row_id = after or (None, None)
     return {"after": moment, "after_id": row_id, "limit": limit}
-
-
-async def _if_role_allows(tx: Transaction, query: Query, parameters: dict[str, Any]) -> DictRow:
-    """Change what the caller was found to see."""
-    with _role_decides():
-        changed = await tx.maybe(query, parameters)
-    if changed is None:
-        raise RoleTooLow
-    return changed
-
-
-@contextmanager
-def _role_decides() -> Iterator[None]:
-    try:
-        yield
-    except NotAllowed as error:
-        raise RoleTooLow from error
 
 
 @contextmanager

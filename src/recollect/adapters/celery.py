@@ -108,7 +108,7 @@ def _forward(task: Any, job: str, **ids: object) -> str:
 @cache
 def _process() -> PerProcess:
     # Loaded by those who forward: who only sends needs neither the server nor its libraries.
-    from recollect.adapters.forwarding import here  # noqa: PLC0415
+    from recollect.adapters.forwarding import here  # noqa: PLC0415 - see above
 
     def close(**_: object) -> None:
         here.close()

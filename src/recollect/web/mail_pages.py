@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Annotated, Any
@@ -112,25 +112,24 @@ async def choose(
 
 @router.post("/mail/{message_id}/read")
 async def mark_read(request: Request, recollect: Recollect, message_id: Id) -> Response:
-    try:
-        async with _acting(request, "mail:write") as tx:
-            await recollect.mail.mark_read(tx, message_id)
-    except NotSignedIn:
-        return see_other("/sign-in")
-    except UnknownMessage:
-        pass  # deleted in another window: the list shows it
-    return see_other("/mail")
+    return await _change(request, message_id, recollect.mail.mark_read)
 
 
 @router.post("/mail/{message_id}/delete")
 async def delete(request: Request, recollect: Recollect, message_id: Id) -> Response:
+    return await _change(request, message_id, recollect.mail.delete)
+
+
+async def _change(
+    request: Request, message_id: UUID, change: Callable[[Transaction, UUID], Awaitable[object]]
+) -> Response:
     try:
         async with _acting(request, "mail:write") as tx:
-            await recollect.mail.delete(tx, message_id)
+            await change(tx, message_id)
     except NotSignedIn:
         return see_other("/sign-in")
     except UnknownMessage:
-        pass
+        pass  # deleted in another window: the list shows it
     return see_other("/mail")
 
 

@@ -36,7 +36,7 @@ async def verified(body: bytes, signature: str | None, secret: str) -> StripeEve
 
 def _verify(body: bytes, signature: str, secret: str) -> None:
     # Late: most servers never hear from Stripe, and its library is half a second of start-up.
-    from stripe import SignatureVerificationError, WebhookSignature  # noqa: PLC0415
+    from stripe import SignatureVerificationError, WebhookSignature  # noqa: PLC0415 - see above
 
     def holds(tolerance: int | None) -> bool:
         try:

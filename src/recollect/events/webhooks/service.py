@@ -7,18 +7,15 @@ the caller's role does not allow is refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID, uuid4
 
 from psycopg.rows import DictRow
 
-from recollect.access.membership import RoleTooLow
-from recollect.db.queries import Query
+from recollect.access.roles import RoleTooLow, if_role_allows
 from recollect.db.tenancy import SERVICE, Caller, Tenancy, Transaction
-from recollect.errors import Conflict, NotAllowed, NotFound
+from recollect.errors import Conflict, NotFound
 from recollect.events.webhooks.addresses import AddressRefused, LookUps, Resolver, checked
 from recollect.events.webhooks.models import (
     Delivery,
@@ -125,7 +122,7 @@ class Webhooks:
             "workspace_id": workspace_id,
             "sealed_secret": self._box.seal(endpoint_id, secret),
         }
-        row = await _if_role_allows(tx, queries.add_endpoint, parameters)
+        row = await if_role_allows(tx, queries.add_endpoint, parameters)
         return EndpointWithSecret(**row, secret=secret)
 
     async def change(
@@ -142,7 +139,7 @@ class Webhooks:
         if wanted.url is not None and wanted.url not in (before.url, looked_up):
             await self._check(wanted.url)
         parameters = {**wanted.model_dump(), "workspace_id": workspace_id, "id": endpoint_id}
-        return Endpoint(**await _if_role_allows(tx, queries.change_endpoint, parameters))
+        return Endpoint(**await if_role_allows(tx, queries.change_endpoint, parameters))
 
     async def rotate_secret(
         self, tx: Transaction, workspace_id: UUID, endpoint_id: UUID
@@ -155,14 +152,14 @@ class Webhooks:
             "id": endpoint_id,
             "sealed_secret": self._box.seal(endpoint_id, secret),
         }
-        row = await _if_role_allows(tx, queries.change_secret, parameters)
+        row = await if_role_allows(tx, queries.change_secret, parameters)
         return EndpointWithSecret(**row, secret=secret)
 
     async def remove(self, tx: Transaction, workspace_id: UUID, endpoint_id: UUID) -> None:
         """Remove an endpoint; what was on its way there is not sent any more."""
         await self.endpoint(tx, workspace_id, endpoint_id)
         place = {"workspace_id": workspace_id, "id": endpoint_id}
-        await _if_role_allows(tx, queries.remove_endpoint, place)
+        await if_role_allows(tx, queries.remove_endpoint, place)
 
     async def test(self, tx: Transaction, workspace_id: UUID, endpoint_id: UUID) -> Endpoint:
         """Send the event ``webhook.test`` to this endpoint, whatever else it hears of."""
@@ -241,19 +238,3 @@ class Webhooks:
                 await checked(url, allow_private=self._allow_private, resolver=self._resolver)
         except TimeoutError as error:
             raise AddressRefused("Looking up that name takes too long; check the address.") from error
-
-
-async def _if_role_allows(tx: Transaction, query: Query, parameters: dict[str, Any]) -> DictRow:
-    with _role_decides():
-        changed = await tx.maybe(query, parameters)
-    if changed is None:
-        raise RoleTooLow
-    return changed
-
-
-@contextmanager
-def _role_decides() -> Iterator[None]:
-    try:
-        yield
-    except NotAllowed as error:
-        raise RoleTooLow from error

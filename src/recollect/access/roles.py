@@ -1,0 +1,36 @@
+"""What a member may change where they are a member is for row security to say; this is how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from psycopg.rows import DictRow
+
+from recollect.db.queries import Query
+from recollect.db.tenancy import Transaction
+from recollect.errors import NotAllowed
+
+
+class RoleTooLow(NotAllowed):
+    """Your role here does not allow that; ask an owner."""
+
+    code = "role_too_low"
+
+
+async def if_role_allows(tx: Transaction, query: Query, parameters: dict[str, Any]) -> DictRow:
+    """Change what the caller was found to see."""
+    with role_decides():
+        changed = await tx.maybe(query, parameters)
+    if changed is None:
+        raise RoleTooLow
+    return changed
+
+
+@contextmanager
+def role_decides() -> Iterator[None]:
+    try:
+        yield
+    except NotAllowed as error:
+        raise RoleTooLow from error
