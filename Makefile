@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench bench-jobs soak constraints clean
+.PHONY: help setup model run test check format bench bench-jobs soak constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -26,10 +26,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(VENV)/bin/uv pip install --quiet --system-certs --python $(PY) --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-run: setup ## Start Recollect with its own Postgres on http://127.0.0.1:8000
+model: setup ## Fetch the model that turns text into vectors, once; everything works without it
+	@$(VENV)/bin/recollect models pull > /dev/null || true
+
+run: model ## Start Recollect with its own Postgres on http://127.0.0.1:8000
 	@exec $(VENV)/bin/recollect serve
 
-test: setup ## Run all tests
+test: model ## Run all tests
 	@$(PY) -m pytest
 
 check: setup ## Lint, types, architecture, sizes
@@ -49,13 +52,13 @@ bench-jobs: setup ## Measure jobs and events alone
 soak: setup ## Kill worker, server and Postgres at random, over and over; takes half an hour
 	@$(PY) -m pytest -n 0 tests/faults/test_flow.py --soak 20
 
-bench: setup ## Measure the promises of speed; prints a table, writes bench/results/
+bench: model ## Measure the promises of speed; prints a table, writes bench/results/
 	@$(PY) -m bench
 
 constraints: ## Pin the newest versions of all dependencies in constraints.txt
 	@uv=$$(test -x $(VENV)/bin/uv && echo $(VENV)/bin/uv || echo uv); \
 	$$uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
-		--no-header --extra celery --extra dev pyproject.toml --output-file constraints.txt
+		--no-header --extra celery --extra dev --extra mem0 pyproject.toml --output-file constraints.txt
 
 clean: ## Remove the virtual environment and caches (never data)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

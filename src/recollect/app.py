@@ -19,12 +19,15 @@ from recollect.api import (
     inbound,
     jobs,
     mail,
+    memories,
+    model,
     operations,
     profiles,
     webhooks,
     workspaces,
 )
 from recollect.api.description import describe
+from recollect.api.mem0 import routes as mem0
 from recollect.bootstrap import Services
 from recollect.http import problems
 from recollect.http.edge.body import Body
@@ -64,6 +67,8 @@ def create_app(services: Services) -> FastAPI:
     # Routes are tried in turn: what is asked most comes first.
     for router in (
         bank.router,
+        memories.router,
+        mem0.router,
         operations.router,
         events.router,
         access.router,
@@ -75,6 +80,7 @@ def create_app(services: Services) -> FastAPI:
         webhooks.router,
         inbound.router,
         mail.router,
+        model.router,
         mail_pages.router,
         pages.router,
         jobs_pages.router,

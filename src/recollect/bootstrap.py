@@ -6,7 +6,9 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
@@ -23,6 +25,17 @@ from recollect.db import database as databases
 from recollect.db.database import Database
 from recollect.db.migrate import Migration, ensure_logins, migrate
 from recollect.db.tenancy import Tenancy
+from recollect.engine.dialect.service import Dialect
+from recollect.engine.dialect.tasks import tasks as dialect_tasks
+from recollect.engine.embedding.choose import open_embedder
+from recollect.engine.embedding.static import StaticEmbedder
+from recollect.engine.mem0.choose import choose_engine
+from recollect.engine.mem0.library import Library
+from recollect.engine.models import MemoryEngine
+from recollect.engine.searching import SENTENCE_ENCODER_WEIGHS, WORD_TABLE_WEIGHS
+from recollect.engine.service import Engine
+from recollect.engine.tasks import tasks as engine_tasks
+from recollect.engine.upkeep import Upkeep
 from recollect.errors import Misconfigured
 from recollect.events.bridge import Bridge
 from recollect.events.inbound.service import Inbound
@@ -41,6 +54,10 @@ from recollect.jobs.service import Jobs
 from recollect.jobs.worker import Worker
 from recollect.kit.paging import Cursors
 from recollect.kit.secret import ServerSecret
+from recollect.llm.choice import dialect_for, price_for
+from recollect.llm.endpoint import Endpoint
+from recollect.llm.ledger import Ledger
+from recollect.llm.service import Llm
 from recollect.mail import notices
 from recollect.mail.service import Mail
 from recollect.mail.smtp import MailServer
@@ -64,6 +81,8 @@ class Services:
     access: Access
     membership: Membership
     bank: Bank
+    engine: MemoryEngine
+    dialect: Dialect
     jobs: Jobs
     schedule: Schedule
     events: Events
@@ -71,6 +90,7 @@ class Services:
     webhooks: Webhooks
     inbound: Inbound
     mail: Mail
+    llm: Llm
     relay: Relay
     worker: Worker
 
@@ -125,6 +145,7 @@ class Outside:
     http: httpx.AsyncClient
     redis: RedisLink
     sender: Sender
+    mem0: Library
 
 
 @asynccontextmanager
@@ -136,9 +157,10 @@ async def build_services(
         httpx.AsyncClient(timeout=OUTSIDE_CALL_SECONDS) as http,
         RedisLink(redis_url) as redis,
         Sender(allow_private=settings.webhooks_allow_private) as sender,
+        Library(database.worker, settings.home / "mem0") as mem0,
         databases.open_tenancy(database, settings.database_pool_size, settings.worker_concurrency) as tenancy,
     ):
-        yield _build(settings, secret, database, tenancy, Outside(http, redis, sender))
+        yield _build(settings, secret, database, tenancy, Outside(http, redis, sender, mem0))
 
 
 def _build(
@@ -150,21 +172,19 @@ def _build(
     bank = Bank(BankStore(_sealer(settings)), settings.bank_retention_days, cache)
     events = Events(settings.events_keep_days)
     webhooks = Webhooks(box, allow_private=settings.webhooks_allow_private)
-    inbound = Inbound(
-        tenancy, stripe_secret=settings.stripe_webhook_secret, mem0_secret=settings.mem0_webhook_secret
-    )
+    inbound = _inbound(settings, tenancy)
     mail = _mail(settings, secret)
+    llm = _llm(settings, tenancy, outside.http)
+    native, engine, upkeep = _engine(settings, database, tenancy, llm, outside)
     jobs = Jobs(settings.jobs_keep_days)
-    purges: dict[str, Purge] = {
-        "credentials": access.purge_expired,
-        "jobs": lambda: jobs.purge(tenancy),
-        "events": lambda: events.purge(tenancy),
-        "deliveries": lambda: webhooks.purge(tenancy),
-        "received": inbound.purge,
-        "mail": lambda: mail.purge(tenancy),
-    }
+    dialect = Dialect(native, jobs, has_model=llm.configured, keep_days=settings.jobs_keep_days)
+    purges = _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail, memories=engine)
+    purges |= _purges(tenancy, mem0_requests=dialect)
+    purges |= {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
     jobs.offer(
         *bank_tasks(bank, tenancy),
+        *engine_tasks(upkeep),
+        *dialect_tasks(dialect, native),
         *webhook_tasks(outside.sender, box),
         *mail_tasks(mail),
         *notices.tasks(mail),
@@ -173,6 +193,8 @@ def _build(
     schedule = Schedule(jobs, settings.schedule)
     relay = Relay(tenancy, database.worker, _subscriptions(settings))
     bridge = Bridge(tenancy, database.worker, events, outside.redis, cache)
+    beside = (relay.watch, bridge.watch, lambda: schedule.watch(tenancy))
+    at_once = settings.worker_concurrency
     return Services(
         settings=settings,
         secret=secret,
@@ -184,6 +206,8 @@ def _build(
         access=access,
         membership=Membership(),
         bank=bank,
+        engine=engine,
+        dialect=dialect,
         jobs=jobs,
         schedule=schedule,
         events=events,
@@ -191,19 +215,29 @@ def _build(
         webhooks=webhooks,
         inbound=inbound,
         mail=mail,
+        llm=llm,
         relay=relay,
-        worker=Worker(
-            tenancy.beside_requests(),
-            database.worker,
-            jobs.tasks,
-            settings.worker_concurrency,
-            beside=(relay.watch, bridge.watch, lambda: schedule.watch(tenancy)),
-        ),
+        worker=Worker(tenancy.beside_requests(), database.worker, jobs.tasks, at_once, beside=beside),
     )
+
+
+class _Keeping(Protocol):
+    async def purge(self, tenancy: Tenancy) -> int: ...
+
+
+def _purges(tenancy: Tenancy, **parts: _Keeping) -> dict[str, Purge]:
+    """What each part has to forget, under the name by which the retention job counts it."""
+    return {name: partial(part.purge, tenancy) for name, part in parts.items()}
 
 
 def _subscriptions(settings: Settings) -> list[Subscription]:
     return [*notices.subscriptions(), *bank_subscriptions(note_upgrades=settings.bank_note_upgrades)]
+
+
+def _inbound(settings: Settings, tenancy: Tenancy) -> Inbound:
+    return Inbound(
+        tenancy, stripe_secret=settings.stripe_webhook_secret, mem0_secret=settings.mem0_webhook_secret
+    )
 
 
 def _sealer(settings: Settings) -> Sealer:
@@ -223,3 +257,35 @@ def _mail(settings: Settings, secret: ServerSecret) -> Mail:
         )
     here = settings.public_url or f"http://{settings.host}:{settings.port}"
     return Mail(secret, server=server, mail_from=settings.mail_from, base_url=str(here))
+
+
+def _llm(settings: Settings, tenancy: Tenancy, http: httpx.AsyncClient) -> Llm:
+    ledger = Ledger(
+        tenancy, daily_tokens=settings.model_daily_tokens or None, keep_days=settings.model_calls_keep_days
+    )
+    dialect = dialect_for(settings)
+    if dialect is None:
+        return Llm(ledger, None, seconds=settings.model_timeout_seconds)
+    price = price_for(settings, dialect)
+    return Llm(ledger, Endpoint(http, dialect), seconds=settings.model_timeout_seconds, price=price)
+
+
+def _engine(
+    settings: Settings, database: Database, tenancy: Tenancy, llm: Llm, outside: Outside
+) -> tuple[Engine, MemoryEngine, Upkeep]:
+    """Our own engine, the one that is used, and what keeps ours well."""
+    embedder = open_embedder(settings, outside.http)
+    weighs = WORD_TABLE_WEIGHS if embedder.model == StaticEmbedder.model else SENTENCE_ENCODER_WEIGHS
+    native = Engine(
+        embedder, llm, meaning_weighs=weighs, keep_deleted_days=settings.memories_keep_deleted_days
+    )
+    chosen = choose_engine(
+        settings,
+        native,
+        library=outside.mem0,
+        tenancy=tenancy,
+        embedder=embedder,
+        llm=llm,
+        http=outside.http,
+    )
+    return native, chosen, Upkeep(tenancy.beside_requests(), database.admin, embedder)

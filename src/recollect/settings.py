@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +15,7 @@ from pydantic import AliasChoices, AnyHttpUrl, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 CommaSeparated = Annotated[tuple[str, ...], NoDecode]
+Price = Annotated[Decimal, Field(ge=0, le=1_000_000)]
 
 
 def default_home() -> Path:
@@ -22,6 +24,19 @@ def default_home() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "recollect"
     return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "recollect"
+
+
+def default_models_dir() -> Path:
+    """Of the user, not of a home: what is pulled is the same for all of them, and can be pulled again."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "recollect" / "models"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "recollect" / "models"
+
+
+def keep_mem0_at_home(home: Path) -> None:
+    """mem0's library asks the environment when it is loaded; it is to tell nobody, and to write nowhere else."""
+    os.environ["MEM0_TELEMETRY"] = "False"
+    os.environ["MEM0_DIR"] = str(home)
 
 
 def _also(name: str, field: str) -> AliasChoices:
@@ -78,7 +93,21 @@ class Settings(BaseSettings):
         description='When scheduled jobs run, e.g. {"bank-purge": "17 3 * * *"}; or "off".',
     )
     jobs_keep_days: int = Field(30, ge=1, description="How long the record of a finished job is kept.")
+    memories_keep_deleted_days: int = Field(
+        30, ge=0, description="How long a deleted memory can be restored."
+    )
     events_keep_days: int = Field(7, ge=1, description="How long events can be read again.")
+
+    embedding: Literal["auto", "minilm", "static", "endpoint"] = Field(
+        "auto", description="What turns text into vectors: the endpoint, else the pulled model, else words."
+    )
+    models_dir: Path = Field(default_factory=default_models_dir, description="Where pulled models lie.")
+    embedding_url: AnyHttpUrl | None = Field(None, description="An endpoint as OpenAI has, up to its /v1.")
+    embedding_model: str | None = Field(None, min_length=1, max_length=200)
+    embedding_api_key: SecretStr | None = None
+    embedding_dimension: int | None = Field(
+        None, ge=1, le=16_000, description="Asked of models that can shorten their vectors."
+    )
 
     webhooks_allow_private: bool = Field(
         False, description="Let webhooks go to private addresses and over plain http."
@@ -95,6 +124,24 @@ class Settings(BaseSettings):
         (), description="name:base64 of 32 bytes, comma separated; the first one seals."
     )
 
+    anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
+    anthropic_base_url: AnyHttpUrl | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
+    model: str | None = Field(None, max_length=200, description="Its name; with a key alone, a small Claude.")
+    model_url: AnyHttpUrl | None = Field(
+        None, description="Where another model answers that speaks OpenAI's protocol; it ends in /v1."
+    )
+    model_api_key: SecretStr | None = Field(None, validation_alias=_also("OPENAI_API_KEY", "MODEL_API_KEY"))
+    model_timeout_seconds: float = Field(
+        120, gt=0, le=1_800, description="For one answer, all tries included."
+    )
+    model_daily_tokens: int = Field(
+        0, ge=0, description="For each user and each workspace; 0 means without limit."
+    )
+    model_price: Annotated[tuple[Price, Price] | None, NoDecode] = Field(
+        None, description="USD for a million tokens of input and of output, e.g. 0.10,0.50."
+    )
+    model_calls_keep_days: int = Field(90, ge=1, description="How long the record of a model's call is kept.")
+
     service_key: SecretStr | None = Field(
         None,
         min_length=32,
@@ -104,16 +151,24 @@ class Settings(BaseSettings):
     supabase_url: AnyHttpUrl | None = Field(None, validation_alias="SUPABASE_URL")
     supabase_jwt_secret: SecretStr | None = Field(None, validation_alias="SUPABASE_JWT_SECRET")
     mem0_mode: Literal["self-hosted", "platform", "oss"] = Field(
-        "self-hosted", validation_alias=_also("MEM0_MODE", "MEM0_MODE")
+        "self-hosted",
+        validation_alias=_also("MEM0_MODE", "MEM0_MODE"),
+        description="Who keeps memories: Recollect itself, mem0's platform, or mem0's library.",
     )
     mem0_api_key: SecretStr | None = Field(None, validation_alias="MEM0_API_KEY")
+    mem0_host: AnyHttpUrl = Field(
+        AnyHttpUrl("https://api.mem0.ai"),
+        validation_alias=_also("MEM0_HOST", "MEM0_HOST"),
+        description="Where mem0's platform answers, or another server that speaks as it does.",
+    )
     mem0_webhook_secret: SecretStr | None = Field(None, validation_alias="MEM0_WEBHOOK_SECRET")
-    anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
     cron_secret: SecretStr | None = Field(None, validation_alias="CRON_SECRET")
     stripe_webhook_secret: SecretStr | None = Field(None, validation_alias="STRIPE_WEBHOOK_SECRET")
     redis_url: SecretStr | None = Field(None, validation_alias="REDIS_URL")
 
-    @field_validator("bank_encrypted_namespaces", "bank_encryption_keys", "trusted_proxies", mode="before")
+    @field_validator(
+        "bank_encrypted_namespaces", "bank_encryption_keys", "trusted_proxies", "model_price", mode="before"
+    )
     @classmethod
     def _split(cls, given: object) -> object:
         if isinstance(given, str):

@@ -10,7 +10,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from recollect.client import ATTEMPTS, LONGEST_PAUSE_SECONDS, PAGE, Recollect, _pause
+from recollect.client import Recollect
+from recollect.client.connection import ATTEMPTS, LONGEST_PAUSE_SECONDS, PAGE, pause
 from recollect.errors import (
     Conflict,
     InvalidInput,
@@ -285,6 +286,6 @@ async def test_a_newer_server_may_say_more(relay: Relay, relayed: Recollect, ana
 
 
 def test_no_server_can_make_the_client_wait_for_long() -> None:
-    assert _pause(1, "86400") == LONGEST_PAUSE_SECONDS
-    assert max(_pause(attempt, "") for attempt in range(1, 50)) <= LONGEST_PAUSE_SECONDS
-    assert _pause(1, "Wed, 21 Oct 2099 07:28:00 GMT") < 1
+    assert pause(1, "86400") == LONGEST_PAUSE_SECONDS
+    assert max(pause(attempt, "") for attempt in range(1, 50)) <= LONGEST_PAUSE_SECONDS
+    assert pause(1, "Wed, 21 Oct 2099 07:28:00 GMT") < 1

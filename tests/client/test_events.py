@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from recollect.bootstrap import Services
-from recollect.client import ATTEMPTS, Recollect, Reset
+from recollect.client import Recollect, Reset
+from recollect.client.connection import ATTEMPTS
 from recollect.errors import InvalidInput, Misconfigured, NotSignedIn, Unavailable
 from recollect.events.models import Event
 from tests.client.relay import answer, relaying

@@ -65,10 +65,17 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", f"{WEBHOOKS}/{{webhookId}}/deliveries/{{deliveryId}}/replay"): None,
     ("POST", "/api/mail/messages/{messageId}/read"): None,
     ("PUT", "/api/mail/preferences"): {"muted": ["job.failed"]},
+    ("POST", "/api/memories"): {"text": "ben was here", "user": "ben", "infer": False},
+    ("POST", "/api/memories/search"): {"query": "ben was here"},
+    ("POST", "/api/memories/context"): {"query": "ben was here"},
+    ("PATCH", "/api/memories/{memoryId}"): {"text": "ben was here"},
+    ("POST", "/api/memories/{memoryId}/restore"): None,
+    ("POST", "/api/memories/{memoryId}/feedback"): {"feedback": "NEGATIVE"},
 }
 QUERIES: dict[tuple[str, str], dict[str, str]] = {
     ("DELETE", "/api/user/{userId}/memory"): {"key": "kept"},
     ("GET", "/api/user/{userId}/memory/entry"): {"key": "kept"},
+    ("DELETE", "/api/memories"): {"user": "ana"},
 }
 # What changes when a request is merely authenticated.
 _SEEN = ("last_used_at", "last_seen_at")
@@ -117,6 +124,16 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
     async with services.tenancy.acting_as(SERVICE) as tx:
         job = await services.jobs.enqueue(tx, "x", user_id=ana.id, workspace_id=UUID(workspace))
         message = await services.mail.send(tx, ana.id, "job.failed", "Ana's", "Ana's own.")
+        asked = await tx.one(
+            statement(
+                "insert into public.model_calls (user_id, workspace_id, purpose, provider, model)"
+                " values (%(user)s, %(workspace)s, 'memory.extract', 'anthropic', 'x') returning id"
+            ),
+            {"user": ana.id, "workspace": workspace},
+        )
+    remembered = await ana.http.post(
+        "/api/memories", json={"text": "Ana's own.", "user": "ana", "infer": False}
+    )
     hook = await ana.http.post(
         f"/api/workspaces/{workspace}/webhooks", json={"url": "http://127.0.0.1:9/ana"}
     )
@@ -134,6 +151,8 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "jobId": str(job),
         "job": "digest-of-ana",
         "messageId": str(message),
+        "callId": str(asked["id"]),
+        "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],
     }

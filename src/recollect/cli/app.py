@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from recollect.cli import bank, doctor, events, jobs, keys, serving, users, webhooks, workspaces
+from recollect.cli import (
+    bank,
+    doctor,
+    events,
+    importing,
+    jobs,
+    keys,
+    memories,
+    model,
+    models,
+    serving,
+    users,
+    webhooks,
+    workspaces,
+)
 from recollect.cli.console import fail_with
 from recollect.errors import RecollectError
 
@@ -37,10 +51,14 @@ app.add_typer(users.app, name="user")
 app.add_typer(keys.app, name="key")
 app.add_typer(workspaces.app, name="workspace")
 app.add_typer(bank.app, name="bank")
+app.add_typer(memories.app, name="memories")
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(jobs.schedule_app, name="schedule")
+app.add_typer(importing.app, name="import")
+app.add_typer(model.app, name="model")
+app.add_typer(models.app, name="models")
 
 
 def main() -> None:

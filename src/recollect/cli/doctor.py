@@ -20,7 +20,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check settings, database, roles, row security, migrations, jobs, Redis, disk and clock."""
+    """Check settings, database, roles, row security, migrations, jobs, Redis, model, disk and clock."""
     # With the database's driver, which --help and the other commands' help do without.
     from recollect.db.health import worst
 
@@ -47,7 +47,24 @@ async def _examine() -> list[Check]:
         checks.extend(await _examine_database(settings))
     if settings.redis_url is not None:
         checks.append(await _examine_redis(settings.redis_url.get_secret_value()))
+    checks.append(_examine_model(settings))
     return checks
+
+
+def _examine_model(settings: Settings) -> Check:
+    from recollect.db.health import Check
+    from recollect.llm.choice import dialect_for
+
+    try:
+        dialect = dialect_for(settings)
+    except RecollectError as error:
+        return Check("model", "fail", "Its settings cannot be used.", error.detail)
+    if dialect is None:
+        return Check("model", "ok", "None is configured; everything works without one.")
+    # Asking costs money: that is for who wants to know.
+    return Check(
+        "model", "ok", f"{dialect.provider}/{dialect.model}; recollect model check asks it something."
+    )
 
 
 async def _examine_redis(url: str) -> Check:

@@ -62,7 +62,7 @@ async def locate(settings: Settings, secret: ServerSecret) -> AsyncIterator[Data
             inherits=("recollect_gate", "recollect_queue"),
             statement_timeout="300s",
             # The queue's library names its tables without their schema.
-            search_path=("public", "jobs"),
+            search_path=("public", "extensions", "jobs"),
             deployment=secret.fingerprint,
         ),
     )

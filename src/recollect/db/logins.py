@@ -46,7 +46,8 @@ class Login:
     """Roles whose rights it always has, and that it cannot become."""
     statement_timeout: str = "0"
     """How long one statement may take, waiting for others included; 0 means for ever."""
-    search_path: tuple[str, ...] = ("public",)
+    # "extensions" is where Supabase keeps them.
+    search_path: tuple[str, ...] = ("public", "extensions")
     deployment: str = ""
     """Tells the deployment that it belongs to: one that has another secret must not take it over."""
 

@@ -63,7 +63,8 @@ async def caller_of(request: HTTPConnection) -> Caller:
     recollect = services(request)
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme:
-        if scheme.lower() != "bearer" or not token:
+        # mem0's clients call it a token; it is the same key.
+        if scheme.lower() not in {"bearer", "token"} or not token:
             raise NotSignedIn
         return await caller_with(recollect, token)
     if session := session_token(request):

@@ -87,6 +87,10 @@ async def _on_recollect_error(request: Request, error: Exception) -> Response:  
 
 async def _on_invalid(request: Request, error: Exception) -> Response:  # noqa: ARG001
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this type alone
+    return response_to_invalid(error)
+
+
+def response_to_invalid(error: RequestValidationError) -> Response:
     fields = [_invalid_field(found) for found in error.errors()]
     listed = "; ".join(f"{field['field']}: {field['problem']}" for field in fields)
     return problem_response("invalid_input", 422, f"{listed}.", errors=fields)

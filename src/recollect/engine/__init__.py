@@ -1,0 +1,1 @@
+"""What finds memory again: embedding, indexing, search."""

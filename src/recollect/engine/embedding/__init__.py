@@ -1,0 +1,1 @@
+"""Text to vectors: a sentence encoder on this machine, an endpoint, or a small table of words."""

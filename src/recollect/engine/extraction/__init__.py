@@ -1,0 +1,1 @@
+"""Facts, distilled from what was said."""

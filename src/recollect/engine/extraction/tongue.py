@@ -1,0 +1,129 @@
+"""What has to be known of a language to tell statements about the speaker from everything else.
+
+Each language is a file in ``tongues/``: lists of patterns, a line for each, for text in lower case without
+accents (``Piece.plain``); those of ``unreal`` see the accents. In a pattern ``<name>`` is a fragment of that
+file. Every pattern is tried at one place, or runs over a bounded sentence: none can run away.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from re import Pattern
+from typing import Any
+
+LANGUAGES = ("english", "spanish", "german", "french", "italian", "portuguese", "dutch")
+
+_FRAGMENT = re.compile(r"(?<!\?P)<(\w+)>")
+_GROUPS = {"place": "(?P<place>.+)", "thing": "(?P<thing>.+)"}
+
+
+@dataclass(frozen=True)
+class Tongue:
+    name: str
+    subject: Pattern[str]
+    """How a statement about the speaker begins."""
+    clause: Pattern[str]
+    """How one begins that stands by itself."""
+    inner: Pattern[str]
+    """How one begins that comes to the speaker later."""
+    filler: Pattern[str]
+    """What may stand before and is cut off."""
+    greeting: Pattern[str]
+    courtesies: frozenset[str]
+    """Words of which a sentence may consist without saying anything."""
+    courtesy: Pattern[str]
+    """How a short sentence begins that says nothing, whatever follows."""
+    asks: Pattern[str]
+    """How questions and requests begin."""
+    chatter: Pattern[str]
+    """How somebody begins who speaks of themselves to be kind: "I agree", "I am glad to hear"."""
+    unsure: Pattern[str]
+    """How a statement begins that is about the speaker, and yet no fact that stands by itself."""
+    unreal: Pattern[str]
+    """What makes it a wish or a condition."""
+    reported: Pattern[str]
+    """How somebody else's words are introduced."""
+    past: Pattern[str]
+    """What was so and may be no longer: it answers no question about now."""
+    opens: Pattern[str]
+    """A first half that does not stand by itself."""
+    joint: Pattern[str]
+    """Where a second statement begins."""
+    slots: tuple[tuple[str, Pattern[str]], ...]
+    """Questions with one answer at a time. A group "place" has to look like a name; a group "thing" is what
+    the question is about."""
+    stops: Pattern[str]
+    """Where the name of a thing ends."""
+    dropped: frozenset[str]
+    """Words that make no difference to which thing it is."""
+    no_place: frozenset[str]
+    """What follows "I live in" and is no name of a place."""
+    things: Mapping[str, str]
+    """What people have favourites of, in English: then the question is the same in every language."""
+
+
+@cache
+def tongues() -> tuple[Tongue, ...]:
+    # When they are first needed: to compile them takes longer than most commands.
+    return tuple(map(_read, LANGUAGES))
+
+
+def _read(name: str) -> Tongue:
+    told = tomllib.loads((files(__package__) / "tongues" / f"{name}.toml").read_text("utf-8"))
+    fragments = _GROUPS | {key: _lines(text) for key, text in told.get("fragments", {}).items()}
+
+    def pattern(text: str, before: str = "", after: str = r"(?!\w)") -> Pattern[str]:
+        return re.compile(f"{before}(?:{_filled(_lines(text), fragments)}){after}")
+
+    def begins(key: str) -> Pattern[str]:
+        return pattern(told[key])
+
+    def occurs(key: str) -> Pattern[str]:
+        return pattern(told[key], before=r"(?<!\w)")
+
+    return Tongue(
+        name=name,
+        subject=begins("subject"),
+        clause=begins("clause"),
+        inner=begins("inner"),
+        filler=pattern(told["filler"], after=r"\s*"),
+        greeting=begins("greeting"),
+        courtesies=_words(told, "courtesies"),
+        courtesy=begins("courtesy"),
+        asks=begins("asks"),
+        chatter=begins("chatter"),
+        unsure=begins("unsure"),
+        unreal=occurs("unreal"),
+        reported=begins("reported"),
+        past=occurs("past"),
+        opens=begins("opens"),
+        joint=pattern(rf"[,;]\s+(?:(?:{told['joins']})\s+)?|\s(?:{told['joins']})\s+", after=""),
+        slots=tuple(
+            (slot, re.compile(_filled(line, fragments)))
+            for slot, text in told["slots"].items()
+            for line in _lines(text).split("\n|")
+        ),
+        stops=pattern(told["stops"], after=""),
+        dropped=_words(told, "dropped"),
+        no_place=_words(told, "no_place"),
+        things=told["things"],
+    )
+
+
+def _lines(text: str) -> str:
+    return "\n|".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _filled(text: str, fragments: Mapping[str, str]) -> str:
+    return _FRAGMENT.sub(lambda found: f"(?:{_filled(fragments[found[1]], fragments)})", text).replace(
+        "\n", ""
+    )
+
+
+def _words(told: Mapping[str, Any], key: str) -> frozenset[str]:
+    return frozenset(told[key].split())

@@ -1,0 +1,289 @@
+"""mem0's platform as the engine (MEM0_MODE=platform), or another server that speaks as it does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from recollect.db.tenancy import Tenancy
+from recollect.engine.adding import fact_digest
+from recollect.engine.context import tokens_in
+from recollect.engine.mem0.adapter import Mem0Engine
+from recollect.engine.mem0.models import Acting, Kept, Piece, Tenant
+from recollect.engine.mem0.scoping import (
+    DIGEST,
+    RESERVED,
+    TENANT,
+    is_of,
+    named_in,
+    names_for,
+    unscoped,
+    within,
+)
+from recollect.engine.mem0.wire import Wire
+from recollect.engine.models import (
+    Addition,
+    Breakdown,
+    EntityInUse,
+    Feedback,
+    Found,
+    Memory,
+    UnknownMemory,
+    Update,
+    Version,
+    Wanted,
+    Where,
+)
+from recollect.engine.store import digest
+from recollect.llm.service import Llm
+
+PAGE = 100
+# Conditions in one filter.
+DIGESTS_AT_ONCE = 50
+
+_OURS = ("workspace", "kind", "role", "speaker", "importance", "occurred_at", "expires_at", "made_by")
+
+
+class Mem0Platform(Mem0Engine):
+    name = "platform"
+
+    def __init__(self, wire: Wire, llm: Llm) -> None:
+        super().__init__(llm)
+        self._wire = wire
+
+    async def _known(self, tenant: Tenant, pieces: Sequence[Piece]) -> dict[str, UUID]:
+        digests = [piece.digest for piece in pieces]
+        known: dict[str, UUID] = {}
+        for first in range(0, len(digests), DIGESTS_AT_ONCE):
+            some = [{"metadata": {DIGEST: each}} for each in digests[first : first + DIGESTS_AT_ONCE]]
+            asked = within(tenant.id, Where(workspace=tenant.workspace, expired=True), {"OR": some})
+            async for memory in self._walk(asked, expired=True):
+                known[memory["metadata"][DIGEST]] = UUID(memory["id"])
+        return known
+
+    async def _put(self, acting: Acting, wanted: Addition, piece: Piece) -> UUID | None:
+        body = {
+            # As a user's, whoever said it: what a system says may be left out.
+            "messages": [{"role": "user", "content": piece.text}],
+            **names_for(wanted.entities, acting.tenant.id),
+            "metadata": {**_free(wanted.metadata), **_described(acting.tenant, wanted, piece)},
+            "infer": False,
+        }
+        if wanted.expires_at is not None:
+            body["expiration_date"] = _last_day(wanted.expires_at)
+        if piece.occurred_at is not None:
+            body["timestamp"] = int(piece.occurred_at.timestamp())
+        answer = await self._wire.ask("POST", "/v3/memories/add/", body=body)
+        [result] = await self._wire.results_of(answer)
+        return UUID(result["id"])
+
+    async def _find(self, tenant: Tenant, wanted: Wanted) -> list[Found]:
+        body = {
+            "query": wanted.query,
+            "filters": within(tenant.id, wanted.where),
+            "top_k": wanted.limit,
+            "threshold": wanted.threshold,
+            "show_expired": wanted.where.expired,
+        }
+        answer = await self._wire.ask("POST", "/v3/memories/search/", body=body)
+        found = [_found(item, tenant, explain=wanted.explain) for item in answer["results"]]
+        return [memory for memory in found if wanted.where.expired or not _is_expired(memory)]
+
+    async def _fetch(self, memory_id: UUID) -> Kept | None:
+        raw = await self._raw(memory_id)
+        tenant = _tenant_of(raw)
+        return Kept(_memory(raw, tenant), tenant) if raw is not None and tenant is not None else None
+
+    async def _raw(self, memory_id: UUID) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = await self._wire.ask("GET", f"/v1/memories/{memory_id}/")
+        except UnknownMemory:
+            return None
+        return found
+
+    async def _page(
+        self, tenant: Tenant, where: Where, after: tuple[datetime, UUID] | None, limit: int
+    ) -> list[Memory]:
+        earlier = ({"created_at": {"lte": after[0].isoformat()}},) if after else ()
+        found: list[Memory] = []
+        async for raw in self._walk(within(tenant.id, where, *earlier), expired=where.expired):
+            memory = _memory(raw, tenant.id)
+            if after is not None and (memory.created_at, memory.id) >= after:
+                continue
+            if where.expired or not _is_expired(memory):
+                found.append(memory)
+            if len(found) == limit:
+                break
+        return found
+
+    async def _walk(self, filters: Mapping[str, Any], *, expired: bool) -> AsyncIterator[dict[str, Any]]:
+        """All that pass, newest first, a page at a time."""
+        body = {"filters": filters, "show_expired": expired}
+        page = 1
+        while True:
+            query = {"page": page, "page_size": PAGE}
+            answer = await self._wire.ask("POST", "/v3/memories/", body=body, query=query)
+            for memory in answer["results"]:
+                yield memory
+            if not answer.get("next"):
+                return
+            page += 1
+
+    async def _size(self, tenant: Tenant, where: Where) -> tuple[int, int]:
+        """Beyond a page, the tokens are reckoned from the newest ones."""
+        body = {"filters": within(tenant.id, where), "show_expired": where.expired}
+        query = {"page": 1, "page_size": PAGE}
+        answer = await self._wire.ask("POST", "/v3/memories/", body=body, query=query)
+        count, shown = int(answer["count"]), answer["results"]
+        tokens = sum(tokens_in(memory["memory"]) for memory in shown)
+        return count, tokens * count // len(shown) if shown else 0
+
+    async def _change(self, acting: Acting, before: Memory, update: Update) -> None:
+        del acting
+        raw = await self._raw(before.id)
+        if raw is None:
+            raise UnknownMemory
+        metadata: dict[str, Any] = raw.get("metadata") or {}
+        if update.metadata is not None:
+            ours = {name: value for name, value in metadata.items() if name.startswith(RESERVED)}
+            metadata = {**_free(update.metadata), **ours}
+        body: dict[str, Any] = {"metadata": metadata}
+        if update.text is not None:
+            entity = {"of_user": before.user, "of_agent": before.agent, "of_app": before.app}
+            is_fact = before.kind == "fact"
+            is_now = fact_digest(entity, update.text) if is_fact else digest("edited", before.id)
+            body["text"] = update.text
+            metadata[DIGEST] = is_now.hex()
+        if update.expires_at != "keep":
+            expires_at = update.expires_at
+            body["expiration_date"] = None if expires_at is None else _last_day(expires_at)
+            metadata[f"{RESERVED}expires_at"] = None if expires_at is None else expires_at.isoformat()
+        if update.occurred_at is not None:
+            body["timestamp"] = int(update.occurred_at.timestamp())
+            metadata[f"{RESERVED}occurred_at"] = update.occurred_at.isoformat()
+        await self._wire.ask("PUT", f"/v1/memories/{before.id}/", body=body)
+
+    async def _forget(self, acting: Acting, memory_id: UUID) -> None:
+        del acting
+        await self._wire.ask("DELETE", f"/v1/memories/{memory_id}/")
+
+    async def _versions(self, memory_id: UUID) -> tuple[UUID | None, list[Version]]:
+        # Whose a deleted one was, nobody can tell any more.
+        tenant = _tenant_of(await self._raw(memory_id))
+        if tenant is None:
+            return None, []
+        entries = await self._wire.ask("GET", f"/v1/memories/{memory_id}/history/")
+        return tenant, [
+            Version(
+                memory_id=memory_id,
+                version=number,
+                event=entry["event"],
+                text=entry["new_memory"] or entry["old_memory"] or "",
+                previous=entry["old_memory"],
+                made_at=entry["created_at"] if entry["event"] == "ADD" else entry["updated_at"],
+            )
+            for number, entry in enumerate(entries, 1)
+        ]
+
+    async def _judge(
+        self, acting: Acting, before: Memory, feedback: Feedback | None, reason: str | None
+    ) -> None:
+        del acting
+        body = {"memory_id": str(before.id), "feedback": feedback, "feedback_reason": reason}
+        await self._wire.ask("POST", "/v1/feedback/", body=body)
+
+    async def _entities(self, tenant: Tenant, after: tuple[str, str], limit: int) -> list[EntityInUse]:
+        found: list[EntityInUse] = []
+        page: int | None = 1
+        while page is not None:
+            query = {"page": page, "page_size": PAGE}
+            answer = await self._wire.ask("GET", "/v1/entities/", query=query)
+            ours = (item for item in answer["results"] if is_of(item["name"], tenant.id))
+            found += [_entity(item, tenant.id) for item in ours]
+            page = page + 1 if answer.get("next") else None
+        found.sort(key=lambda entity: (entity.type, entity.name))
+        return [entity for entity in found if (entity.type, entity.name) > after][:limit]
+
+    async def purge(self, tenancy: Tenancy) -> int:
+        """Nothing: mem0 forgets what is deleted at once."""
+        del tenancy
+        return 0
+
+
+def _described(tenant: Tenant, wanted: Addition, piece: Piece) -> dict[str, Any]:
+    ours = {
+        "tenant": str(tenant.id),
+        "workspace": str(tenant.workspace) if tenant.workspace else None,
+        "digest": piece.digest,
+        "kind": piece.kind,
+        "role": piece.role,
+        "speaker": piece.speaker,
+        "categories": list(piece.categories) or None,
+        "importance": piece.importance,
+        "occurred_at": piece.occurred_at.isoformat() if piece.occurred_at else None,
+        "expires_at": wanted.expires_at.isoformat() if wanted.expires_at else None,
+        "made_by": piece.made_by,
+    }
+    return {f"{RESERVED}{name}": value for name, value in ours.items() if value is not None}
+
+
+def _free(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What an application says; it says nothing in our name."""
+    return {name: value for name, value in metadata.items() if not name.startswith(RESERVED)}
+
+
+def _tenant_of(raw: Mapping[str, Any] | None) -> UUID | None:
+    given = ((raw or {}).get("metadata") or {}).get(TENANT)
+    try:
+        return UUID(given) if isinstance(given, str) else None
+    except ValueError:
+        return None
+
+
+def _memory(raw: Mapping[str, Any], tenant: UUID | None) -> Memory:
+    return Memory(**_fields(raw, tenant))
+
+
+def _found(raw: Mapping[str, Any], tenant: Tenant, *, explain: bool) -> Found:
+    details = raw.get("score_breakdown") or {}
+    breakdown = None
+    if explain and details:
+        breakdown = Breakdown(lexical=details.get("bm25") or 0.0, meaning=details.get("semantic"))
+    return Found(**_fields(raw, tenant.id), score=raw["score"], breakdown=breakdown)
+
+
+def _fields(raw: Mapping[str, Any], tenant: UUID | None) -> dict[str, Any]:
+    metadata: Mapping[str, Any] = raw.get("metadata") or {}
+    ours = {name: metadata.get(f"{RESERVED}{name}") for name in _OURS}
+    return {
+        "kind": "turn",
+        **{name: value for name, value in ours.items() if value is not None},
+        **(named_in(raw, tenant) if tenant else {}),
+        "categories": [*(metadata.get(f"{RESERVED}categories") or ()), *(raw.get("categories") or ())],
+        "id": raw["id"],
+        "text": raw["memory"],
+        "metadata": _free(metadata),
+        "created_at": raw["created_at"],
+        "updated_at": raw["updated_at"],
+    }
+
+
+def _entity(item: Mapping[str, Any], tenant: UUID) -> EntityInUse:
+    return EntityInUse(
+        type=item["type"],
+        name=unscoped(item["name"], tenant),
+        memories=item.get("total_memories") or 0,
+        first_at=item["created_at"],
+        updated_at=item["updated_at"],
+    )
+
+
+def _is_expired(memory: Memory) -> bool:
+    return memory.expires_at is not None and memory.expires_at <= datetime.now(UTC)
+
+
+def _last_day(expires_at: datetime) -> str:
+    """mem0 knows days alone: the last one on which it is there. The moment stands in the metadata."""
+    return (expires_at - timedelta(microseconds=1)).astimezone(UTC).date().isoformat()

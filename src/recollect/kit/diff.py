@@ -1,0 +1,34 @@
+"""What changed from one text to another, word by word."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import Literal, NamedTuple
+
+# Comparing takes as long as both have words together, squared; beyond this it would be felt.
+MAX_WORDS = 2_000
+
+_WORDS = re.compile(r"\s+|\S+\s*")
+
+
+class Part(NamedTuple):
+    kind: Literal["same", "gone", "new"]
+    text: str
+
+
+def differences(before: str, after: str) -> list[Part]:
+    """The parts that stayed, went and came, in reading order; of very long texts, all went and all came."""
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    if max(len(old), len(new)) > MAX_WORDS and before != after:
+        return [Part("gone", before), Part("new", after)]
+    found: list[Part] = []
+    for kind, i, j, m, n in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            found.append(Part("same", "".join(old[i:j])))
+            continue
+        if j > i:
+            found.append(Part("gone", "".join(old[i:j])))
+        if n > m:
+            found.append(Part("new", "".join(new[m:n])))
+    return found
