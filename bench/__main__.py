@@ -9,10 +9,16 @@ from typing import Any
 
 import uvloop
 
-from bench import foundation, jobs
+from bench import foundation, jobs, mem0_beside, retrieval, scale
 from bench.report import Figure, publish
 
-SUITES = {"foundation": foundation.measure, "jobs": jobs.measure}
+SUITES = {
+    "foundation": foundation.measure,
+    "jobs": jobs.measure,
+    "retrieval": retrieval.measure,
+    "mem0": mem0_beside.measure,
+    "scale": scale.measure,
+}
 
 
 def _run(measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> list[Figure]:

@@ -9,12 +9,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
+from zlib import crc32
 
 import numpy as np
-import psycopg
 from numpy.typing import NDArray
 
 from bench.report import Figure, at_least
@@ -32,17 +33,19 @@ ROWS = 10_000
 SINGLE_ADDS = 300
 SEARCHES = 200
 DELETED = 1_000
-WORDS = [f"{first}{second}" for first in ("ba", "ko", "ri", "su", "te", "no") for second in ("lan", "mor", "vit", "dex", "pul", "gar", "sil", "ton")] * 4
+BEGINNINGS = ("ba", "ko", "ri", "su", "te", "no", "fa", "lu")
+ENDINGS = ("lan", "mor", "vit", "dex", "pul", "gar", "sil", "ton")
 R = TypeVar("R")
 
 
 def sentence(chance: random.Random) -> str:
-    return " ".join(chance.choice(WORDS) + str(chance.randrange(40)) for _ in range(12))
+    words = (chance.choice(BEGINNINGS) + chance.choice(ENDINGS) for _ in range(12))
+    return " ".join(f"{word}{chance.randrange(40)}" for word in words)
 
 
 def vector_of(text: str) -> NDArray[np.float32]:
     """The same for the same text, and for both."""
-    drawn = np.random.default_rng(abs(hash(text)) % 2**63).standard_normal(DIMENSION).astype(np.float32)
+    drawn = np.random.default_rng(crc32(text.encode())).standard_normal(DIMENSION).astype(np.float32)
     unit: NDArray[np.float32] = drawn / np.linalg.norm(drawn)
     return unit
 
@@ -77,7 +80,7 @@ class Ours:
         wanted = Addition([Message(content=text) for text in texts], Entities(user=user), infer=False)
         await self._do(lambda tx: self._engine.add(tx, wanted))
 
-    async def search(self, query: str, user: str) -> list[str]:
+    async def search(self, query: str, user: str | None) -> list[str]:
         wanted = Wanted(query, Where(Entities(user=user)), limit=10)
         return [found.text for found in await self._do(lambda tx: self._engine.search(tx, wanted))]
 
@@ -88,7 +91,7 @@ class Ours:
 class Mem0s:
     def __init__(self, conninfo: str, given: Given, folder: Path) -> None:
         os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(folder), "OPENAI_API_KEY": "none"}
-        from mem0 import Memory  # it reads the environment when it is imported
+        from mem0 import Memory  # noqa: PLC0415 it reads the environment when it is imported
 
         self._memory = Memory.from_config(
             {
@@ -130,3 +133,115 @@ class _AsMem0Asks:
 
     def embed_batch(self, texts: Sequence[str], memory_action: str | None = None) -> list[list[float]]:
         return [self.embed(text, memory_action) for text in texts]
+
+
+@dataclass
+class Times:
+    """Seconds that each thing took."""
+
+    single_add: list[float] = field(default_factory=list)
+    batch_add: float = 0.0
+    search: list[float] = field(default_factory=list)
+    recall: list[float] = field(default_factory=list)
+    delete_all: float = 0.0
+
+
+async def measure() -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
+        Path(folder).chmod(0o711)
+        async with open_services(Settings(home=Path(folder) / "home", _env_file=None)) as services:
+            given = Given()
+            engine = Engine(given, services.llm, meaning_weighs=SENTENCE_ENCODER_WEIGHS, keep_deleted_days=30)
+            user = await services.access.create_user(NewUser(email="bench@example.com"))
+            texts = _texts(given)
+            theirs = await asyncio.to_thread(_mem0s, services, given, Path(folder) / "mem0")
+            their_times = await asyncio.to_thread(_measure_mem0, theirs, given, texts)
+            our_times = await _measure_ours(Ours(services, engine, user.id), given, texts)
+    return _compare(our_times, their_times)
+
+
+def _mem0s(services: Services, given: Given, folder: Path) -> Mem0s:
+    conninfo = f"{services.database.admin} options='-c search_path=public,extensions'"
+    return Mem0s(conninfo, given, folder)
+
+
+def _texts(given: Given) -> dict[str, list[str]]:
+    chance = random.Random(4)
+    texts = {f"user{user}": [sentence(chance) for _ in range(ROWS // USERS)] for user in range(USERS)}
+    texts["single"] = [sentence(chance) for _ in range(SINGLE_ADDS)]
+    texts["deleted"] = [sentence(chance) for _ in range(DELETED)]
+    for said in texts.values():
+        for text in said:
+            given.vector(text)
+    return texts
+
+
+def _questions(given: Given, texts: dict[str, list[str]]) -> Iterator[tuple[str, str, set[str]]]:
+    """A user, a question that shares no word with anything, and the ten texts nearest to it."""
+    for number in range(SEARCHES):
+        user, question = f"user{number % USERS}", f"zz{number} yy{number}"
+        near = np.stack([given.vector(text) for text in texts[user]]) @ given.vector(question)
+        yield user, question, {texts[user][place] for place in np.argsort(-near)[:10]}
+
+
+async def _measure_ours(ours: Ours, given: Given, texts: dict[str, list[str]]) -> Times:
+    times = Times()
+    begun = time.perf_counter()
+    for user in list(texts)[:USERS]:
+        await ours.add(texts[user], user)
+    times.batch_add = (time.perf_counter() - begun) / ROWS
+    for text in texts["single"]:
+        begun = time.perf_counter()
+        await ours.add([text], "single")
+        times.single_add.append(time.perf_counter() - begun)
+    for user, question, nearest in _questions(given, texts):
+        begun = time.perf_counter()
+        found = await ours.search(question, user)
+        times.search.append(time.perf_counter() - begun)
+        times.recall.append(len(nearest & set(found)) / 10)
+    await ours.add(texts["deleted"], "deleted")
+    begun = time.perf_counter()
+    await ours.delete_all("deleted")
+    times.delete_all = time.perf_counter() - begun
+    return times
+
+
+def _measure_mem0(theirs: Mem0s, given: Given, texts: dict[str, list[str]]) -> Times:
+    """It adds one by one, whatever it is given: what is added alone and in batches is the same to it."""
+    times = Times()
+    for user in list(texts)[:USERS]:
+        for text in texts[user]:
+            begun = time.perf_counter()
+            theirs.add([text], user)
+            times.single_add.append(time.perf_counter() - begun)
+    times.batch_add = sum(times.single_add) / len(times.single_add)
+    for user, question, nearest in _questions(given, texts):
+        begun = time.perf_counter()
+        found = theirs.search(question, user)
+        times.search.append(time.perf_counter() - begun)
+        times.recall.append(len(nearest & set(found)) / 10)
+    theirs.add(texts["deleted"], "deleted")
+    begun = time.perf_counter()
+    theirs.delete_all("deleted")
+    times.delete_all = time.perf_counter() - begun
+    return times
+
+
+def _compare(ours: Times, theirs: Times) -> list[Figure]:
+    def ratio(name: str, mine: float, its: float, limit: float) -> Figure:
+        detail = f"{1000 * mine:.3g} ms against {1000 * its:.3g} ms"
+        return at_least(name, its / mine, "times as fast", limit, detail)
+
+    return [
+        ratio("adding one, p50", statistics.median(ours.single_add), statistics.median(theirs.single_add), 3),
+        ratio("adding in batches, each", ours.batch_add, theirs.batch_add, 20),
+        ratio(
+            "searching one user of 100, p50",
+            statistics.median(ours.search),
+            statistics.median(theirs.search),
+            4,
+        ),
+        at_least("our recall@10 of the nearest", statistics.mean(ours.recall), "", 1.0),
+        Figure("mem0's recall@10 of the nearest", statistics.mean(theirs.recall), ""),
+        ratio(f"deleting {DELETED:,}", ours.delete_all, theirs.delete_all, 20),
+    ]

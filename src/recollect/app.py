@@ -34,7 +34,7 @@ from recollect.http.edge.body import Body
 from recollect.http.edge.guard import Guard, hosts_for
 from recollect.http.edge.limit import Limit
 from recollect.http.edge.observe import Observe
-from recollect.web import events_pages, jobs_pages, mail_pages, pages, webhooks_pages
+from recollect.web import events_pages, jobs_pages, mail_pages, memories_pages, pages, webhooks_pages
 
 
 def create_app(services: Services) -> FastAPI:
@@ -83,6 +83,7 @@ def create_app(services: Services) -> FastAPI:
         model.router,
         mail_pages.router,
         pages.router,
+        memories_pages.router,
         jobs_pages.router,
         events_pages.router,
         webhooks_pages.router,

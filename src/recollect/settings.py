@@ -34,7 +34,7 @@ def default_models_dir() -> Path:
 
 
 def keep_mem0_at_home(home: Path) -> None:
-    """mem0's library asks the environment when it is loaded; it is to tell nobody, and to write nowhere else."""
+    """What its library reads when it is loaded: that it is to tell nobody, and where it may write."""
     os.environ["MEM0_TELEMETRY"] = "False"
     os.environ["MEM0_DIR"] = str(home)
 

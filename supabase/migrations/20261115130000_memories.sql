@@ -61,6 +61,8 @@ create table public.memory_streams (
 create index idx_memory_streams_owner_id on public.memory_streams (owner_id);
 create index idx_memory_streams_workspace_id on public.memory_streams (workspace_id);
 call private.protect_tenants_own('public.memory_streams');
+-- Turns get their places from a function that holds the stream; nobody else gives any.
+revoke insert, update, delete on public.memory_streams from authenticated;
 comment on table public.memory_streams is
   'Runs: how many turns each has. Whoever adds to one holds its row, so that turns get their places in order.';
 
@@ -119,6 +121,11 @@ create index idx_memories_deleted_at on public.memories (deleted_at) where delet
 -- A search reads what was not yet sorted in one by one: little is left unsorted.
 create index idx_memories_terms on public.memories using gin (terms) with (gin_pending_list_limit = 256);
 call private.protect_tenants_own('public.memories');
+-- Memories come by functions that give them their places, and go by tombstones.
+revoke insert, update, delete on public.memories from authenticated;
+grant update (text, terms, tokens, digest, metadata, categories, occurred_at, expires_at, deleted_at, feedback,
+              feedback_reason, event, reason)
+  on public.memories to authenticated;
 
 comment on table public.memories is 'What was said, turn by turn, and facts distilled from it.';
 comment on column public.memories.of_user is 'Whom it is about, as the application calls them; so with agent, app and run.';
@@ -152,7 +159,7 @@ comment on table public.memory_vectors is
   'side while one takes over from the other.';
 
 create table public.memory_models (
-  model text primary key,
+  name text primary key,
   since timestamptz not null default now()
 );
 call private.close_to_all_but_service('public.memory_models');
@@ -161,8 +168,8 @@ comment on table public.memory_models is 'Which models there are vectors of: mor
 create function private.note_model(named text) returns void
 language plpgsql security definer set search_path = '' as $$
 begin
-  if named is not null and not exists (select from public.memory_models m where m.model = named) then
-    insert into public.memory_models (model) values (named) on conflict do nothing;
+  if named is not null and not exists (select from public.memory_models m where m.name = named) then
+    insert into public.memory_models (name) values (named) on conflict do nothing;
   end if;
 end $$;
 revoke execute on function private.note_model from public;
@@ -206,6 +213,7 @@ create index idx_memory_links_tenant on public.memory_links (tenant);
 create index idx_memory_links_owner_id on public.memory_links (owner_id);
 create index idx_memory_links_workspace_id on public.memory_links (workspace_id);
 call private.protect_tenants_own('public.memory_links');
+revoke insert, update, delete on public.memory_links from authenticated;
 comment on table public.memory_links is 'Facts that say nearly the same: the later one, and the one it resembles.';
 
 -- Versions and events ----------------------------------------------------------------------------

@@ -106,11 +106,14 @@ declare
   known uuid;
   stored uuid;
   previous record;
+  this_moment timestamptz;
 begin
   perform private.hold_to_tenant(coalesce(in_workspace, for_owner), '{owner,admin,reviewer,member}');
   -- One at a time for each entity: of two that contradict each other, one comes second.
   lane := private.hold_stream(for_owner, in_workspace, user_named, agent_named, app_named, null);
   perform private.note_model(model_named);
+  -- When it is our turn, and not when we began to wait for it.
+  this_moment := clock_timestamp();
   for fact in
     select * from unnest(texts, digests, slots, words, sizes, vectors, weights) with ordinality
       as g (said, digest, slot, terms, tokens, vector, weight, nth)
@@ -124,7 +127,7 @@ begin
     stored := private.new_id();
     for previous in
       update public.memories m
-      set valid_until = now(), superseded_by = stored, event = 'SUPERSEDE', reason = coalesce(because, 'a newer fact says otherwise')
+      set valid_until = this_moment, superseded_by = stored, event = 'SUPERSEDE', reason = coalesce(because, 'a newer fact says otherwise')
       where m.tenant = lane.tenant and m.deleted_at is null and m.valid_until is null and m.kind = 'fact'
         and m.of_user is not distinct from user_named and m.of_agent is not distinct from agent_named
         and m.of_app is not distinct from app_named
@@ -139,7 +142,7 @@ begin
        terms, tokens, digest, slot, occurred_at, expires_at, valid_from, actor, reason, made_by)
     values
       (stored, for_owner, in_workspace, user_named, agent_named, app_named, run_named, 'fact', fact.said, described,
-       in_categories, fact.weight, private.terms(lane.tenant, fact.terms), fact.tokens, fact.digest, fact.slot, said_at, until, coalesce(said_at, now()),
+       in_categories, fact.weight, private.terms(lane.tenant, fact.terms), fact.tokens, fact.digest, fact.slot, said_at, until, coalesce(said_at, this_moment),
        coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), because, made_with);
     if fact.vector is not null then
       insert into public.memory_links (memory_id, other_id, owner_id, workspace_id, similarity)

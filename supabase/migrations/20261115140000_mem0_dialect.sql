@@ -17,6 +17,9 @@ create index idx_mem0_requests_user_id on public.mem0_requests (user_id, created
 create index idx_mem0_requests_workspace_id on public.mem0_requests (workspace_id);
 create index idx_mem0_requests_created_at on public.mem0_requests (created_at);
 call private.protect_owned_by_user('public.mem0_requests');
+-- Whose it is, where and by which job does not change.
+revoke update on public.mem0_requests from authenticated;
+grant update (wanted, results, not_understood, completed_at) on public.mem0_requests to authenticated;
 
 comment on table public.mem0_requests is
   'What was asked for in mem0''s way, and what came of it. One that a job does goes when its job does.';
@@ -34,3 +37,6 @@ create table public.mem0_projects (
 );
 call private.protect_shared_in_workspace('public.mem0_projects', 'workspace_id', '{owner,admin}');
 comment on table public.mem0_projects is 'What a workspace wants of memories that are added to it in mem0''s way.';
+
+-- Its clients may say later when something was said.
+grant update (occurred_at) on public.memories to authenticated;

@@ -1,18 +1,11 @@
-"""Memories for tests: turns as they were said, and facts as if they had been distilled."""
+"""Memories for tests: what was said, and what newer facts do to older ones."""
 
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import httpx
-from psycopg.types.json import Jsonb
-
-from recollect.bootstrap import Services
-from recollect.db.tenancy import Caller
-from recollect.engine.context import tokens_in
-from recollect.engine.language import terms_of
-from recollect.engine.store import digest, queries, vector_text
+import psycopg
 
 
 async def remember(http: httpx.AsyncClient, *texts: str, **about: Any) -> list[str]:
@@ -24,31 +17,21 @@ async def remember(http: httpx.AsyncClient, *texts: str, **about: Any) -> list[s
     return [result["id"] for result in answer.json()["results"]]
 
 
-async def store_fact(
-    services: Services, caller: Caller, text: str, *, slot: str | None = None, nearly: float = 0.9
-) -> UUID:
-    """A fact about mia, which supersedes the one before that answers the same question."""
-    [vector] = await services.engine.embedder.embed([text])
-    parameters = {
-        "workspace": None,
-        "of_user": "mia",
-        **dict.fromkeys(("of_agent", "of_app", "of_run", "occurred_at", "expires_at", "reason")),
-        "texts": [text],
-        "digests": [digest(text)],
-        "slots": [slot and digest(slot)],
-        "words": [" ".join(terms_of(text))],
-        "sizes": [tokens_in(text)],
-        "replaces": Jsonb([[]]),
-        "weights": [None],
-        "model": services.engine.embedder.model,
-        "vectors": [vector_text(vector)],
-        "metadata": Jsonb({}),
-        "categories": [],
-        "made_by": "rules",
-        "nearly": nearly,
-    }
-    async with services.tenancy.acting_as(caller) as tx:
-        rows = await tx.all(queries.add_facts, parameters)
-    [stored] = [row["id"] for row in rows if row["event"] == "ADD"]
-    found: UUID = stored
-    return found
+async def supersede(database_url: str, older: str, newer: str) -> None:
+    """As if the newer one said otherwise."""
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        await connection.execute(
+            "update public.memories set valid_until = now(), superseded_by = %s, event = 'SUPERSEDE',"
+            " reason = 'a newer fact says otherwise' where id = %s",
+            [newer, older],
+        )
+
+
+async def link(database_url: str, memory: str, other: str, similarity: float) -> None:
+    """As if both said nearly the same."""
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        await connection.execute(
+            "insert into public.memory_links (memory_id, other_id, owner_id, workspace_id, similarity)"
+            " select m.id, %s, m.owner_id, m.workspace_id, %s from public.memories m where m.id = %s",
+            [other, similarity, memory],
+        )

@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from recollect.bootstrap import Services
 from tests.api.raw import assert_problem
-from tests.api.remembering import remember, store_fact
+from tests.api.remembering import link, remember, supersede
 from tests.conftest import MakePerson, Person
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +113,8 @@ async def test_what_is_new_or_important_comes_first_when_asked_to(ana: Person) -
     await remember(ana.http, "the code is blue", occurred_at=old, importance=0.9)
 
     by_age = await found(ana, query="the code", recency=5, half_life_days=365)
+    # So many half-lives have passed that nothing is left of being new.
+    assert len(await found(ana, query="the code", recency=5, half_life_days=0.01)) == 2
     by_weight = await found(ana, query="the code", importance=5)
 
     assert [each["text"] for each in by_age] == ["the code is red", "the code is blue"]
@@ -176,11 +177,15 @@ async def test_a_memory_changes_and_its_history_tells_how(ana: Person) -> None:
     place = f"{MEMORIES}/{memory}"
 
     changed = await ana.http.patch(place, json={"text": "Mia lives in Bonn.", "reason": "She moved."})
-    noted = await ana.http.patch(place, json={"metadata": {"checked": True}, "expires_at": None})
+    said = "2026-02-01T00:00:00Z"
+    noted = await ana.http.patch(
+        place, json={"metadata": {"checked": True}, "expires_at": None, "occurred_at": said}
+    )
 
     assert (changed.json()["text"], changed.json()["version"]) == ("Mia lives in Bonn.", 2)
     assert changed.json()["expires_at"] == "2030-01-01T00:00:00Z"
     assert (noted.json()["metadata"], noted.json()["expires_at"]) == ({"checked": True}, None)
+    assert noted.json()["occurred_at"] == said
     assert (await ana.http.get(place)).json() == noted.json()
     versions = (await ana.http.get(f"{place}/history")).json()["data"]
     assert [(each["event"], each["previous"], each["reason"]) for each in versions] == [
@@ -222,18 +227,29 @@ async def test_feedback_is_noted_and_taken_back(ana: Person) -> None:
     assert (taken_back["feedback"], taken_back["feedback_reason"]) == (None, None)
 
 
-async def test_a_newer_fact_supersedes_and_nearly_the_same_is_linked(services: Services, ana: Person) -> None:
-    ulm = await store_fact(services, ana.caller, "Mia lives in Ulm.", slot="home")
-    bonn = await store_fact(services, ana.caller, "Mia lives in Bonn.", slot="home")
-    near = await store_fact(services, ana.caller, "Mia lives in Bonn now.", nearly=0.1)
+async def test_what_is_superseded_is_left_out_unless_asked_for(ana: Person, database_url: str) -> None:
+    [ulm] = await remember(ana.http, "Mia lives in Ulm.")
+    [bonn] = await remember(ana.http, "Mia lives in Bonn.")
+    await supersede(database_url, ulm, bonn)
 
-    assert await texts(ana) == ["Mia lives in Bonn now.", "Mia lives in Bonn."]
-    assert len(await texts(ana, superseded="true")) == 3
-    assert [each["id"] for each in await found(ana, query="Ulm", superseded=True)][0] == str(ulm)
+    assert await texts(ana) == ["Mia lives in Bonn."]
+    assert await texts(ana, superseded="true") == ["Mia lives in Bonn.", "Mia lives in Ulm."]
+    assert [each["id"] for each in await found(ana, query="Ulm")] == [bonn]
+    [best, *_] = await found(ana, query="Ulm", superseded=True)
+    assert best["id"] == ulm
     old = (await ana.http.get(f"{MEMORIES}/{ulm}")).json()
-    assert (old["superseded_by"], old["valid_until"] is None) == (str(bonn), False)
-    [link] = (await ana.http.get(f"{MEMORIES}/{near}/links")).json()["data"]
-    assert (link["memory_id"], 0.1 < link["similarity"] <= 1) == (str(bonn), True)
+    assert (old["superseded_by"], old["valid_until"] is None) == (bonn, False)
+
+
+async def test_links_lead_both_ways_the_nearest_first(ana: Person, database_url: str) -> None:
+    first, second, third = await remember(ana.http, "tea", "green tea", "black tea")
+    await link(database_url, second, first, 0.9)
+    await link(database_url, third, second, 0.95)
+
+    answer = await ana.http.get(f"{MEMORIES}/{second}/links")
+
+    assert [each["memory_id"] for each in answer.json()["data"]] == [third, first]
+    assert [round(each["similarity"], 2) for each in answer.json()["data"]] == [0.95, 0.9]
 
 
 # Many at once
@@ -351,7 +367,7 @@ async def test_what_cannot_be_remembered_is_refused_whole(
     ana: Person, nothing_changes: str, subtests: pytest.Subtests, infer: bool
 ) -> None:
     good = {"role": "user", "content": "This alone would be stored."}
-    for body, code in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"text": "x"}, "no_entity"),
         ({"text": "x", "user": None}, "no_entity"),
         ({"text": "x", "user": ""}, "invalid_input"),
@@ -377,7 +393,8 @@ async def test_what_cannot_be_remembered_is_refused_whole(
         ({"user": "new", "text": "x", "expires_at": "tomorrow"}, "invalid_input"),
         ({"user": "new", "text": "x", "workspace": "mine"}, "invalid_input"),
         ({"user": "new", "text": "x", "user_id": "new"}, "invalid_input"),
-    ]:
+    ]
+    for body, code in cases:
         with subtests.test(body=str(body)[:80]):
             assert_problem(await ana.http.post(MEMORIES, json={"infer": infer, **body}), 422, code)
     infer_what = {"user": "new", "text": "x", "infer": "no"}

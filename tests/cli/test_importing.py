@@ -30,7 +30,13 @@ TEA = {
     "expiration_date": "2099-03-01",
 }
 # As the library tells them: other names, no metadata, a moment without a zone.
-CAKE = {"id": "b", "memory": "Lee likes cake.", "user_id": "lee", "metadata": None, "created_at": "2025-03-01"}
+CAKE = {
+    "id": "b",
+    "memory": "Lee likes cake.",
+    "user_id": "lee",
+    "metadata": None,
+    "created_at": "2025-03-01",
+}
 
 
 async def memories(services: Services, person: Person, where: Where | None = None) -> list[Memory]:

@@ -8,10 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from recollect.bootstrap import Services
 from recollect.client import Memories, Recollect
 from recollect.errors import InvalidInput, Misconfigured, NotFound, RecollectError
-from tests.api.remembering import store_fact
+from tests.api.remembering import link
 from tests.client.relay import Relay, answer, relaying
 from tests.conftest import Person
 
@@ -107,13 +106,12 @@ async def test_a_memory_is_changed_judged_deleted_and_restored(memories: Memorie
     ]
 
 
-async def test_links_lead_to_what_says_nearly_the_same(
-    services: Services, memories: Memories, ana: Person
-) -> None:
-    first = await store_fact(services, ana.caller, "Mia likes tea.")
-    second = await store_fact(services, ana.caller, "Mia likes tea a lot.", nearly=0.1)
+async def test_links_lead_to_what_says_nearly_the_same(memories: Memories, database_url: str) -> None:
+    added = await memories.add([{"content": "tea"}, {"content": "green tea"}], user="mia", infer=False)
+    first, second = (change.id for change in added.results)
+    await link(database_url, str(second), str(first), 0.9)
 
-    assert [link.memory_id for link in await memories.links(second)] == [first]
+    assert [each.memory_id for each in await memories.links(second)] == [first]
 
 
 async def test_many_are_deleted_only_where_it_is_said_whose(memories: Memories) -> None:

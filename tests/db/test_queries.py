@@ -29,6 +29,7 @@ async def test_every_query_prepares(database_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(
         database_url, autocommit=True, prepare_threshold=None
     ) as connection:
+        await connection.execute("set search_path = public, extensions")
         for package, query in queries:
             try:
                 await connection.execute(query.prepare_as(query.name).replace("%%", "%").encode())

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 Connection = psycopg.AsyncConnection[DictRow]
 VERBS = ("select", "insert", "update", "delete")
-SCHEMAS = ("public", "private", "jobs", "events", "mail")
+SCHEMAS = ("public", "private", "jobs", "events", "mail", "mem0")
 OURS = ", ".join(f"'{schema}'::regnamespace" for schema in SCHEMAS)
 
 
@@ -35,10 +35,16 @@ class Tenant:
     newcomer: UUID
     """A user in neither tenancy, for rows that would make them a member."""
     endpoint: UUID
+    memory: UUID
 
 
 LETTERS = str.maketrans("0123456789", "ghijklmnop")
 TOMORROW = sql.SQL("now() + interval '1 day'")
+A_MEMORY = (
+    "insert into memories (owner_id, of_user, kind, text, terms, digest)"
+    " values (%s, 'x', 'fact', 'x', '{1}', uuid_send(gen_random_uuid())) returning id"
+)
+ANOTHER_MEMORY = "(select id from memories where owner_id = '{}' order by random() limit 1)"
 
 
 # A row of each table that belongs to the tenant and is not there yet.
@@ -50,6 +56,38 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
     "public.workspace_members": lambda t: {"workspace_id": t.workspace, "user_id": t.newcomer},
     "public.projects": lambda t: {"workspace_id": t.workspace, "name": uuid4().hex},
     "public.user_memory": lambda t: {"user_id": t.id, "key": uuid4().hex, "value": "1"},
+    "public.memory_streams": lambda t: {"owner_id": t.id, "of_run": uuid4().hex},
+    "public.memories": lambda t: {
+        "owner_id": t.id,
+        "of_user": "x",
+        "kind": "turn",
+        "text": "x",
+        "terms": [1],
+        "digest": uuid4().bytes,
+    },
+    "public.memory_vectors": lambda t: {
+        "memory_id": t.memory,
+        "owner_id": t.id,
+        "model": uuid4().hex,
+        "dimension": 2,
+        "embedding": "[1,2]",
+    },
+    "public.memory_versions": lambda t: {
+        "memory_id": t.memory,
+        "version": uuid4().int >> 100,
+        "owner_id": t.id,
+        "text": "x",
+        "metadata": "{}",
+        "event": "ADD",
+        "made_at": TOMORROW,
+    },
+    "public.memory_links": lambda t: {
+        "memory_id": t.memory,
+        "other_id": sql.SQL(ANOTHER_MEMORY.format(t.id)),
+        "owner_id": t.id,
+        "similarity": 0.9,
+    },
+    "public.memory_models": lambda _: {"name": uuid4().hex},
     "public.model_calls": lambda t: {
         "user_id": t.id,
         "workspace_id": t.workspace,
@@ -57,6 +95,8 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
         "provider": "anthropic",
         "model": "x",
     },
+    "public.mem0_requests": lambda t: {"user_id": t.id, "kind": "ADD"},
+    "public.mem0_projects": lambda t: {"workspace_id": t.workspace, "custom_instructions": "New"},
     "private.admins": lambda t: {"user_id": t.newcomer},
     "private.passwords": lambda t: {"user_id": t.newcomer, "hash": "x"},
     "private.sign_in_links": lambda t: {"digest": uuid4().bytes, "user_id": t.id, "expires_at": TOMORROW},
@@ -93,6 +133,12 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
         "subject": uuid4().hex,
         "payload": "{}",
     },
+    "mem0.memories": lambda t: {
+        "id": uuid4(),
+        "vector": "[1,2]",
+        "payload": json.dumps({"user_id": str(t.id), "of": {"owner": str(t.id), "digest": uuid4().hex}}),
+    },
+    "mem0.history": lambda t: {"memory_id": uuid4(), "owner_id": t.id, "event": "ADD"},
     "mail.messages": lambda t: {"user_id": t.id, "kind": "job.failed", "subject": "New", "body": "Text."},
     "mail.preferences": lambda t: {"user_id": t.id, "kind": f"kind.{uuid4().hex.translate(LETTERS)}"},
 }
@@ -106,7 +152,15 @@ OWN: dict[str, set[str]] = {
     "public.workspace_members": set(VERBS),
     "public.projects": set(VERBS),
     "public.user_memory": set(VERBS),
+    "public.memory_streams": {"select"},
+    "public.memories": {"select", "update"},
+    "public.memory_vectors": set(VERBS),
+    "public.memory_versions": {"select"},
+    "public.memory_links": {"select"},
+    "public.memory_models": set(),
     "public.model_calls": {"select"},
+    "public.mem0_requests": set(VERBS),
+    "public.mem0_projects": set(VERBS),
     "private.admins": set(),
     "private.passwords": set(),
     "private.sign_in_links": set(),
@@ -121,12 +175,14 @@ OWN: dict[str, set[str]] = {
     "events.received": set(),
     "events.endpoints": set(VERBS),
     "events.deliveries": {"select"},
+    "mem0.memories": set(),
+    "mem0.history": set(),
     "mail.messages": {"select", "update", "delete"},
     "mail.preferences": set(VERBS),
 }
 
 # The columns that say whose row it is; with them a row is found again.
-OWNER_COLUMNS = ("user_id", "workspace_id", "company_id", "id", "subject", "name")
+OWNER_COLUMNS = ("user_id", "owner_id", "tenant", "workspace_id", "company_id", "id", "subject", "name")
 # A column that its owner may change, where not all are granted.
 CHANGEABLE = {
     "public.profiles": "phone",
@@ -134,10 +190,15 @@ CHANGEABLE = {
     "public.company_members": "role",
     "public.workspaces": "name",
     "public.workspace_members": "role",
+    "public.memories": "reason",
+    "public.memory_vectors": "model",
+    "public.memory_models": "since",
     "private.api_keys": "name",
     "private.admins": "created_at",
     "private.sign_in_failures": "failed_at",
     "jobs.schedules": "cron",
+    "mem0.memories": "payload",
+    "mem0.history": "reason",
     "mail.messages": "read_at",
     "events.endpoints": "description",
 }
@@ -187,7 +248,8 @@ async def tenants(superuser: Connection) -> tuple[Tenant, Tenant]:
             " values (%s, 'https://example.com/', 'x') returning id",
             workspace,
         )
-        made.append(Tenant(user, workspace, company, newcomer, endpoint))
+        memory = await _value(superuser, A_MEMORY, user)
+        made.append(Tenant(user, workspace, company, newcomer, endpoint, memory))
     return made[0], made[1]
 
 
@@ -306,7 +368,7 @@ async def test_no_row_can_be_moved_to_another_tenant(
     services: Services, superuser: Connection, tenants: tuple[Tenant, Tenant]
 ) -> None:
     ana, ben = tenants
-    moves = {"user_id": ben.id, "workspace_id": ben.workspace, "company_id": ben.company}
+    moves = {"user_id": ben.id, "owner_id": ben.id, "workspace_id": ben.workspace, "company_id": ben.company}
     for table, new_row in ROWS.items():
         stored = await _put(superuser, table, new_row(ana))
         for column in moves.keys() & stored.keys():
@@ -379,7 +441,8 @@ where a.atttypid = 'uuid'::regtype and not exists (
 LOOSE_DEFINERS = f"""
 select f.oid::regprocedure::text as name from pg_proc f
 where f.prosecdef and f.pronamespace in ({OURS})
-  and not coalesce(f.proconfig, '{{}}') && array['search_path=""', 'search_path=jobs, pg_temp']
+  and not coalesce(f.proconfig, '{{}}') && array[
+    'search_path=""', 'search_path=jobs, pg_temp', 'search_path=extensions, pg_temp']
 """
 
 OPEN_DEFINERS = f"""

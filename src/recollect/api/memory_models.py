@@ -180,12 +180,18 @@ class MemoryChange(Model):
     """What is left out or null stays as it is; but an ``expires_at`` of null takes the expiry away."""
 
     model_config = ConfigDict(
-        json_schema_extra={"anyOf": [*_given(text="string", metadata="object"), {"required": ["expires_at"]}]}
+        json_schema_extra={
+            "anyOf": [
+                *_given(text="string", metadata="object", occurred_at="string"),
+                {"required": ["expires_at"]},
+            ]
+        }
     )
 
     text: Said | None = None
     metadata: Annotated[dict[str, Any] | None, Field(description="In place of all that there was.")] = None
     expires_at: Moment | None = None
+    occurred_at: Annotated[Moment | None, Field(description="When it was said.")] = None
     reason: Reason | None = None
 
     @property
@@ -195,6 +201,7 @@ class MemoryChange(Model):
             "text": self.text,
             "metadata": self.metadata,
             "expires_at": "keep" if keeps_expiry else self.expires_at,
+            "occurred_at": self.occurred_at,
             "reason": self.reason,
         }
 

@@ -10,6 +10,7 @@ from uuid import UUID
 import typer
 from rich.text import Text
 
+from recollect.access.roles import RoleTooLow
 from recollect.api.memory_models import (
     About,
     MemoryChange,
@@ -33,7 +34,7 @@ from recollect.cli.console import (
     waiting,
     with_services,
 )
-from recollect.engine.models import Added, EntityInUse, Found, Memory, NoEntity, Version, Where
+from recollect.engine.models import Added, EntityInUse, Found, Memory, NoEntity, UnknownMemory, Version, Where
 from recollect.errors import InvalidInput
 from recollect.kit.diff import differences
 from recollect.kit.text import InvalidJson, strict_json
@@ -104,7 +105,7 @@ def add(  # noqa: PLR0913 - each is an option, given by name
         async with waiting("Remembering"):
             return await services.engine.add(tx, wanted.addition)
 
-    added = _as(user, workspace, work)
+    added = _as(user, workspace, work, writing=True)
     if as_json:
         print_json(added.model_dump(mode="json"))
         return
@@ -259,7 +260,7 @@ def update(
         async with tx.still_open() as writing:
             return before, await services.engine.update(writing, memory, **wanted.changes)
 
-    before, after = _as(user, None, work)
+    before, after = _to(memory, user, work)
     if as_json:
         print_json(after.model_dump(mode="json"))
         return
@@ -284,7 +285,7 @@ def delete(
     if (memory is not None) == (bool(about) or everything):
         raise InvalidInput("Give the id of one memory, or --about somebody, or --all.")
     if memory is not None:
-        _as(user, None, lambda services, tx: services.engine.delete(tx, memory, reason=reason))
+        _to(memory, user, lambda services, tx: services.engine.delete(tx, memory, reason=reason))
         deleted = 1
     else:
         where = Where(entities, workspace, expired=True, superseded=True)
@@ -292,7 +293,10 @@ def delete(
             count = _as(user, workspace, lambda services, tx: services.engine.count(tx, where))
             typer.confirm(f"Delete {count:,} memories?", abort=True, err=True)
         deleted = _as(
-            user, workspace, lambda services, tx: services.engine.delete_all(tx, where, reason=reason)
+            user,
+            workspace,
+            lambda services, tx: services.engine.delete_all(tx, where, reason=reason),
+            writing=True,
         )
     if as_json:
         print_json({"deleted": deleted})
@@ -344,9 +348,9 @@ def feedback(
     """Note whether a memory was any good."""
     said = None if verdict == "none" else verdict.upper().replace("-", "_")
     wanted = validated(NewFeedback, feedback=said, reason=reason)
-    judged = _as(
+    judged = _to(
+        memory,
         user,
-        None,
         lambda services, tx: services.engine.feedback(tx, memory, wanted.feedback, wanted.reason),
     )
     show(judged, as_json=as_json)
@@ -364,14 +368,37 @@ def entities(user: Actor, workspace: In = None, as_json: AsJson = False) -> None
     show_all(found, ("type", "name", "memories", "updated_at"), as_json=as_json)
 
 
-def _as(email: str, workspace: UUID | None, work: Callable[[Services, Transaction], Awaitable[T]]) -> T:
+def _as(
+    email: str,
+    workspace: UUID | None,
+    work: Callable[[Services, Transaction], Awaitable[T]],
+    *,
+    writing: bool = False,
+) -> T:
     """Do it as the user would, where the workspace is one of theirs."""
 
     async def run(services: Services) -> T:
         async with acting_for(services, email) as (tx, _):
             if workspace is not None:
-                await services.membership.workspace(tx, workspace)
+                place = await services.membership.workspace(tx, workspace)
+                if writing and place.role == "viewer":
+                    raise RoleTooLow
             return await work(services, tx)
+
+    return with_services(run)
+
+
+def _to(memory: UUID, email: str, work: Callable[[Services, Transaction], Awaitable[T]]) -> T:
+    """Change a memory. Who sees it and finds nothing to change has too low a role."""
+
+    async def run(services: Services) -> T:
+        try:
+            async with acting_for(services, email) as (tx, _):
+                return await work(services, tx)
+        except UnknownMemory as unknown:
+            async with acting_for(services, email) as (tx, _):
+                await services.engine.get(tx, memory)
+            raise RoleTooLow from unknown
 
     return with_services(run)
 

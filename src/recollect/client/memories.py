@@ -93,10 +93,11 @@ class Memories:
         text: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = _KEEP,
+        occurred_at: datetime | None = None,
         reason: str | None = None,
     ) -> Memory:
         """Change a memory; what is not given stays. An ``expires_at`` of None takes the expiry away."""
-        changes = _given(text=text, metadata=metadata, reason=reason)
+        changes = _given(text=text, metadata=metadata, occurred_at=occurred_at, reason=reason)
         if expires_at is not _KEEP:
             changes["expires_at"] = expires_at
         return read(Memory, await self._server.send("PATCH", _one(memory_id), json=_json(changes)))

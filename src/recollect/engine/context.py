@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from recollect.engine.models import Context, Found, Memory
 
 _PIECES = re.compile(r"[A-Za-z]+|\d|[^\sA-Za-z\d]")
-# Tokenisers for English cut words into pieces of about this many letters; other scripts cost a token a letter.
+# Tokenisers cut English words into pieces of about this many letters; other scripts cost a token a letter.
 LETTERS_A_TOKEN = 5
 
 

@@ -183,11 +183,11 @@ delete from public.memory_vectors where ctid in (
 
 -- other_models
 -- Whether there are vectors of another model than this.
-select exists (select from public.memory_models m where m.model <> %(model)s) as are_there
+select exists (select from public.memory_models m where m.name <> %(model)s) as are_there
 
 -- forget_other_models
 -- Once there is none left of any other.
-delete from public.memory_models where model <> %(model)s
+delete from public.memory_models where name <> %(model)s
 
 -- large_tenants
 -- Tenants with so many vectors of a model that an index pays.

@@ -8,7 +8,7 @@ scope: 0 is nothing in common, 1 is everything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -76,15 +76,19 @@ def rank(
     here = np.unique(np.concatenate([keys + step for step in range(-reach, reach + 1)]))
     at = np.searchsorted(here, keys)
     counts = np.zeros((len(here), words))
-    np.add.at(counts, (at, [each.word for each in postings]), [each.times for each in postings])
+    asked = np.array([each.word for each in postings])
+    np.add.at(counts, (at, asked), np.array([each.times for each in postings], dtype=np.float64))
     lengths = np.full(len(here), scope.average)
     lengths[at] = [each.length for each in postings]
-    by_window = np.stack([_bm25(here, counts, lengths, scope, found_in, window) for window in WINDOWS])
+    by_window = _by_window(here, counts, lengths, scope, found_in)
     scores = by_window.mean(axis=0)
     order = np.argsort(-scores, kind="stable")[:best]
     order = order[scores[order] > 0]
     owners = dict(zip(at.tolist(), (each.memory_id for each in postings), strict=True))
-    return _ranked(order, here, scores, by_window, owners, lanes, width)
+    best_ones = zip(
+        order.tolist(), here[order].tolist(), scores[order].tolist(), by_window.T[order].tolist(), strict=True
+    )
+    return _ranked(best_ones, owners, lanes, width)
 
 
 def _places(postings: Sequence[Posting]) -> tuple[list[int | UUID], int, Ints]:
@@ -101,15 +105,23 @@ def _places(postings: Sequence[Posting]) -> tuple[list[int | UUID], int, Ints]:
     return list(numbers), width, np.array(keys, dtype=np.int64)
 
 
-def _bm25(
-    here: Ints, counts: Floats, lengths: Floats, scope: Scope, found_in: Mapping[int, int], reach: int
+def _by_window(
+    here: Ints, counts: Floats, lengths: Floats, scope: Scope, found_in: Mapping[int, int]
 ) -> Floats:
+    """A row of shares for each window, each window one wider on both sides than the one before."""
     said, long = counts.copy(), lengths.copy()
-    for step in (step for away in range(1, reach + 1) for step in (-away, away)):
-        at = np.minimum(np.searchsorted(here, here + step), len(here) - 1)
-        is_there = here[at] == here + step
-        said[is_there] += counts[at[is_there]]
-        long += np.where(is_there, lengths[at], scope.average)
+    shares = [_bm25(said, long, scope, found_in, reach=0)]
+    for reach in WINDOWS[1:]:
+        for step in (-reach, reach):
+            at = np.minimum(np.searchsorted(here, here + step), len(here) - 1)
+            is_there = here[at] == here + step
+            said[is_there] += counts[at[is_there]]
+            long += np.where(is_there, lengths[at], scope.average)
+        shares.append(_bm25(said, long, scope, found_in, reach))
+    return np.stack(shares)
+
+
+def _bm25(said: Floats, long: Floats, scope: Scope, found_in: Mapping[int, int], reach: int) -> Floats:
     having = (said > 0).sum(axis=0).astype(np.float64)
     for word, memories in found_in.items():
         having[word] = max(having[word], memories * (1 + 2 * reach))
@@ -122,10 +134,7 @@ def _bm25(
 
 
 def _ranked(
-    order: Ints,
-    here: Ints,
-    scores: Floats,
-    by_window: Floats,
+    best: Iterable[tuple[int, int, float, list[float]]],
     owners: Mapping[int, UUID],
     lanes: Sequence[int | UUID],
     width: int,
@@ -133,10 +142,7 @@ def _ranked(
     memories: dict[UUID, float] = {}
     places: dict[Place, float] = {}
     windows: dict[UUID | Place, tuple[float, ...]] = {}
-    columns = zip(
-        order.tolist(), here[order].tolist(), scores[order].tolist(), by_window.T[order].tolist(), strict=True
-    )
-    for index, key, score, parts in columns:
+    for index, key, score, parts in best:
         if (memory_id := owners.get(index)) is not None:
             memories[memory_id] = score
             windows[memory_id] = tuple(parts)

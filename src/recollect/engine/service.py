@@ -152,7 +152,7 @@ class Engine:
             raise UnknownMemory("There is no such deleted memory; retention may have taken it.")
         return memory_from(row, Memory)
 
-    async def history(self, tx: Transaction, memory_id: UUID) -> list[Version]:
+    async def history(self, tx: Transaction, memory_id: UUID) -> Sequence[Version]:
         """All versions of a memory, oldest first; also of a deleted one."""
         rows = await tx.all(queries.versions_of, {"id": memory_id}, last=True)
         if not rows:
@@ -160,7 +160,7 @@ class Engine:
         texts = [None, *(row["text"] for row in rows)]
         return [Version(**row, previous=before) for row, before in zip(rows, texts, strict=False)]
 
-    async def links(self, tx: Transaction, memory_id: UUID) -> list[Link]:
+    async def links(self, tx: Transaction, memory_id: UUID) -> Sequence[Link]:
         """Facts that say nearly the same."""
         return [Link(**row) for row in await tx.all(queries.links_of, {"id": memory_id}, last=True)]
 
@@ -181,7 +181,7 @@ class Engine:
         *,
         after: tuple[str, str] = ("", ""),
         limit: int = 100,
-    ) -> list[EntityInUse]:
+    ) -> Sequence[EntityInUse]:
         """Whom the memories are about."""
         parameters = {"workspace": workspace, "after_type": after[0], "after_name": after[1], "limit": limit}
         rows = await tx.all(queries.entities_in_use, parameters, last=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import numpy as np
@@ -33,7 +34,8 @@ _OF_MODEL = frozenset(Memory.model_fields)
 def memory_from(row: Mapping[str, Any], kind: type[M], **more: Any) -> M:
     # Postgres has checked these columns' types; checking them again doubles the cost of a read.
     fields = {_RENAMED.get(name, name): value for name, value in row.items()}
-    return kind.model_construct(**{name: fields[name] for name in _OF_MODEL if name in fields}, **more)
+    made = kind.model_construct(**{name: fields[name] for name in _OF_MODEL if name in fields}, **more)
+    return cast("M", made)
 
 
 def scope_parameters(where: Where) -> dict[str, Any]:
@@ -63,7 +65,14 @@ def _both(named: Entities, filtered: Entities) -> Entities:
 
 def vector_text(vector: NDArray[np.float32]) -> str:
     """A vector as Postgres reads it. Seven digits are what a float of four bytes has."""
-    return "[" + ",".join(map("{:.7g}".format, vector.tolist())) + "]"
+    numbers = vector.tolist()
+    return f"[{_template(len(numbers)) % tuple(numbers)}]"
+
+
+@lru_cache
+def _template(dimension: int) -> str:
+    # All numbers by one format: a search would spend more on them one by one than on its ranking.
+    return ",".join(["%.7g"] * dimension)
 
 
 def digest(*parts: Any) -> bytes:

@@ -195,7 +195,10 @@ async def test_a_batch_has_its_bounds(client: Client) -> None:
 
 async def test_what_a_memory_superseded_goes_with_it_if_that_is_wanted(client: Client) -> None:
     [old] = (await client("add", "I live in Rome.", user_id="mia"))["results"]
-    new = (await client("add", "I live in Oslo.", user_id="mia"))["results"][0]
+    results = (await client("add", "I live in Oslo.", user_id="mia"))["results"]
+    by_event = {result["event"]: result for result in results}
+    assert by_event["DELETE"]["id"] == old["id"]
+    new = by_event["ADD"]
     told = await client("get_all", filters={"user_id": "mia"})
     assert [one["memory"] for one in told["results"]] == [new["memory"]]
     every = await client("get_all", filters={"user_id": "mia"}, latest_only=False)

@@ -18,6 +18,24 @@ from tests.conftest import Person
 pytestmark = pytest.mark.anyio
 
 MIA = {"user_id": "mia"}
+# What makes a request valid, so that it is the missing key alone that it is refused for.
+BODY: dict[str, Any] = {
+    **MIA,
+    "filters": MIA,
+    "messages": "x",
+    "infer": False,
+    "query": "x",
+    "text": "x",
+    "schema": "x",
+    "memory_id": str(uuid4()),
+    "memories": [{"memory_id": str(uuid4()), "text": "x"}],
+    "name": "x",
+    "url": "http://127.0.0.1:9/",
+    "event_types": ["memory_add"],
+    "email": "x@example.com",
+}
+PROJECT = {"name": "x"}
+QUERY = {**MIA, "email": "x@example.com"}
 
 
 @pytest.fixture
@@ -98,9 +116,11 @@ async def test_nobody_gets_in_without_a_key(services: Services, anonymous: httpx
     asked = _requests()
     assert len(asked) > 35
     for method, path in asked:
-        filled = re.sub(r"{(\w+)(:path)?}", lambda _: str(uuid4()), path)
+        ids = {"entity_type": "user"}
+        filled = re.sub(r"{(\w+)(:path)?}", lambda found: ids.get(found[1], str(uuid4())), path)
+        body = PROJECT if method == "PATCH" else BODY
         for headers in ({}, {"Authorization": "Token rk_00000000_of_nobody"}, {"Authorization": "Basic eDp5"}):
-            answer = await anonymous.request(method, filled, json={}, headers=headers)
+            answer = await anonymous.request(method, filled, json=body, params=QUERY, headers=headers)
             assert answer.status_code == 401, f"{method} {path}"
             assert answer.headers["content-type"] == "application/json"
             assert isinstance(answer.json()["detail"], str)

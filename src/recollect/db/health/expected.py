@@ -19,7 +19,7 @@ _STATEMENT = re.compile(
     | create\ policy\s+"(?P<policy>[^"]+)"\s+on\s+(?P<policy_on>TABLE)
     | drop\ policy\s+(?:if\ exists\s+)?"(?P<lost>[^"]+)"\s+on\s+(?P<lost_on>TABLE)
     | call\s+private\.(?P<shape>\w+)\(\s*'(?P<shaped>TABLE)'
-    """.replace("TABLE", r"(?:public|private|jobs|events|mail)\.\w+"),
+    """.replace("TABLE", r"(?:public|private|jobs|events|mail|mem0)\.\w+"),
     re.VERBOSE | re.IGNORECASE,
 )
 # What the procedures of the migration "row_security" make.

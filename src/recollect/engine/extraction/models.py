@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
+
+from recollect.engine.language import fold
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,14 @@ class Extraction:
     facts: tuple[Fact, ...]
     not_understood: tuple[str, ...]
     made_by: str
+
+
+def once(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Each fact where it was said last: what was taken back in between holds again. Case, accents and
+    punctuation make no other fact."""
+    last = {_essence(fact.text): fact for fact in facts}
+    return tuple(fact for fact in facts if last[_essence(fact.text)] is fact)
+
+
+def _essence(text: str) -> str:
+    return " ".join(_WORD.findall(fold(text))) or text

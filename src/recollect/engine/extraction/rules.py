@@ -7,14 +7,14 @@ Everything else that says something is reported as not understood, so that whoev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from recollect.engine.extraction.models import Extraction, Fact, Said
+from recollect.engine.extraction.models import Extraction, Fact, Said, once
 from recollect.engine.extraction.sentences import HIDDEN, Piece, sentences_in
 from recollect.engine.extraction.slots import slot_of
 from recollect.engine.extraction.tongue import Tongue, tongues
-from recollect.engine.language import fold, languages_of, words_of
+from recollect.engine.language import languages_of, words_of
 
 MADE_BY = "rules"
 # Nobody says more than this in one sentence; what is pasted without punctuation is no statement.
@@ -34,26 +34,15 @@ def extract(turns: Sequence[Said]) -> Extraction:
     for turn in turns:
         if turn.role.casefold() == "user":
             _read(turn.text, facts, not_understood)
-    return Extraction(tuple(_once(facts)), tuple(dict.fromkeys(not_understood)), MADE_BY)
-
-
-def same(text: str) -> str:
-    """What two facts have in common that differ in case, accents or punctuation alone."""
-    return " ".join(_WORD.findall(fold(text))) or text
-
-
-def _once(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Each fact where it was said last: what was taken back in between holds again."""
-    last = {same(fact.text): position for position, fact in enumerate(facts)}
-    yield from (fact for position, fact in enumerate(facts) if last[same(fact.text)] == position)
+    return Extraction(once(facts), tuple(dict.fromkeys(not_understood)), MADE_BY)
 
 
 def _read(text: str, facts: list[Fact], not_understood: list[str]) -> None:
     usual = frozenset(languages_of(words_of(text)))
     was_greeting = False
     for sentence in sentences_in(text):
-        tongue = _tongue_of(sentence, usual)
-        if tongue is None or len(sentence.text) > MAX_SENTENCE:
+        tongue = _tongue_of(sentence, usual) if len(sentence.text) <= MAX_SENTENCE else None
+        if tongue is None:
             if not _is_question(sentence):
                 not_understood.append(sentence.text)
             continue
@@ -72,9 +61,16 @@ def _tongue_of(sentence: Piece, usual: frozenset[str]) -> Tongue | None:
     """The language of a sentence; of those that it may be in, the one in which it is about the speaker."""
     likely = languages_of(words_of(sentence.shown.replace(HIDDEN, " ")))
     known = [tongue for tongue in tongues() if tongue.name in likely]
-    speaking = [tongue for tongue in known if tongue.subject.match(_without_filler(sentence, tongue).plain)]
-    pool = speaking or known
-    return next((tongue for tongue in pool if tongue.name in usual), pool[0] if pool else None)
+    cut = {tongue.name: _without_filler(sentence, tongue) for tongue in known}
+    speaking = [tongue for tongue in known if tongue.subject.match(cut[tongue.name].plain)]
+    silent = [tongue for tongue in known if _verdict(cut[tongue.name], tongue) == "nothing"]
+    pool = speaking or silent or known
+    # What a pattern knows by its verb tells more than the language of the sentences around it.
+    return max(
+        pool,
+        key=lambda tongue: (slot_of(cut[tongue.name], tongue) is not None, tongue.name in usual),
+        default=None,
+    )
 
 
 def _without_filler(sentence: Piece, tongue: Tongue) -> Piece:
@@ -87,13 +83,15 @@ def _without_filler(sentence: Piece, tongue: Tongue) -> Piece:
 
 
 def _statements(sentence: Piece, tongue: Tongue) -> Iterator[Piece]:
-    """The statements that a sentence joins, if each of them stands by itself."""
+    """The statements that a sentence joins, if each of them stands by itself; and what it asks."""
     plain = sentence.plain
     if not (
         tongue.opens.match(plain) or tongue.reported.match(plain) or tongue.unreal.search(sentence.lower)
     ):
-        for joint in tongue.joint.finditer(plain):
-            if tongue.clause.match(plain) and tongue.clause.match(plain, joint.end()):
+        for joint in tongue.joint.finditer(plain) if tongue.clause.match(plain) else ():
+            # "I am vegan, what can I eat?" tells something before it asks.
+            is_second = tongue.clause.match(plain, joint.end()) or tongue.asks.match(plain, joint.end())
+            if is_second or _is_question(sentence):
                 yield from _trimmed(sentence.before(joint.start()))
                 yield from _statements(sentence.after(joint.end()), tongue)
                 return
@@ -116,19 +114,27 @@ def _verdict(statement: Piece, tongue: Tongue) -> Verdict:
     said = _WORD.findall(plain)
     if not said:
         return "not understood" if HIDDEN in statement.shown else "nothing"
-    if _is_question(statement) or tongue.asks.match(plain):
+    is_question = _is_question(statement)
+    if is_question and tongue.opens.match(plain) and tongue.self.search(plain):
+        return "not understood"
+    is_empty = len(said) <= MAX_COURTESY_WORDS and (
+        tongue.courtesies.issuperset(said)
+        or (tongue.courtesy.match(plain) is not None and not tongue.self.search(plain))
+    )
+    if is_question or is_empty or tongue.asks.match(plain):
         return "nothing"
-    is_short = len(said) <= MAX_COURTESY_WORDS
-    if is_short and (tongue.courtesies.issuperset(said) or tongue.chatter.match(plain)):
-        return "nothing"
-    is_own = tongue.subject.match(plain) or tongue.inner.match(plain)
-    if not is_own and is_short and tongue.courtesy.match(plain):
-        return "nothing"
-    is_fact = is_own and not (
-        tongue.chatter.match(plain)
-        or tongue.unsure.match(plain)
+    return "fact" if _is_fact(statement, tongue, len(said)) else "not understood"
+
+
+def _is_fact(statement: Piece, tongue: Tongue, length: int) -> bool:
+    plain = statement.plain
+    is_own = tongue.clause.match(plain) or (
+        length > 3 and (tongue.subject.match(plain) or tongue.inner.match(plain))
+    )
+    return bool(is_own) and not (
+        tongue.unsure.match(plain)
+        or tongue.you.search(statement.lower)
         or tongue.reported.match(plain)
         or tongue.unreal.search(statement.lower)
         or _SPOKEN_BY.match(plain)
     )
-    return "fact" if is_fact else "not understood"

@@ -29,7 +29,7 @@ _END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？]+|\n")  # noqa
 # After these a dot ends no sentence.
 _ABBREVIATION = re.compile(
     r"(?:\b(?:dr|mr|mrs|ms|prof|st|sr|sra|srta|jr|vs|approx|ca|nr|bzw|inkl|ing|mme|mlle|sig|dott|dra|mw|dhr|e\.g|"
-    r"i\.e|z\.b|d\.h|u\.a|p\.ej|p\.ex|bijv|b\.v)|\b[a-hj-z])\.$",
+    r"i\.e|z\.b|d\.h|u\.a|p\.ej|p\.ex|bijv|b\.v)|\b[a-hj-z]|\b(?:am|den|der|dem|vom|zum|bis) \d{1,2})\.$",
     re.IGNORECASE,
 )
 _LINE_GOES_ON = re.compile(r"[ \t]*[^\W\d_]")
@@ -111,7 +111,7 @@ def _is_end(shown: str, found: re.Match[str]) -> bool:
         return not (goes_on and goes_on.group()[-1].islower() and (before.isalnum() or before == ","))
     if not found.group().startswith(".") or len(found.group()) > 1:
         return True
-    return not _ABBREVIATION.search(shown, max(0, found.start() - 8), found.end())
+    return not _ABBREVIATION.search(shown, max(0, found.start() - 10), found.end())
 
 
 def _clean(piece: Piece) -> Iterator[Piece]:

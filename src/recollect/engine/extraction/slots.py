@@ -1,4 +1,4 @@
-"""The question that a fact answers, where it has one answer at a time: ``home``, ``favourite:film``, ``likes:tea``.
+"""The question that a fact answers, where it has one answer at a time: home, favourite:film, likes:tea.
 
 It is the same in every language, so that "Ahora vivo en Madrid" takes the place of "I live in Rome", and the
 same for a statement and its opposite.
@@ -13,6 +13,7 @@ from recollect.engine.extraction.tongue import Tongue
 from recollect.engine.language import stem
 
 MAX_THING_WORDS = 5
+MAX_NAME_WORDS = 3
 
 _WORD = re.compile(r"[\w\ufffc]+")
 _INTRODUCTION = "introduction"
@@ -31,13 +32,21 @@ def slot_of(statement: Piece, tongue: Tongue, *, is_introduced: bool = False) ->
         if groups.get("place") is not None and not _is_name(statement, found, tongue):
             continue
         if name == _INTRODUCTION:
-            return "name"
+            if _is_introduction(statement.written(*found.span("place"))):
+                return "name"
+            continue
         if groups.get("thing") is None:
             return name
         thing = _thing(found["thing"], tongue, is_kind=name == "favourite")
         if thing:
             return f"{name}:{thing}"
     return None
+
+
+def _is_introduction(written: str) -> bool:
+    """ "Ana", "Ana from Spain", but not "really inspired"."""
+    words = _WORD.findall(written)
+    return 0 < len(words) <= MAX_NAME_WORDS and words[0][0].isupper()
 
 
 def _is_name(statement: Piece, found: re.Match[str], tongue: Tongue) -> bool:

@@ -1,8 +1,8 @@
 """What has to be known of a language to tell statements about the speaker from everything else.
 
 Each language is a file in ``tongues/``: lists of patterns, a line for each, for text in lower case without
-accents (``Piece.plain``); those of ``unreal`` see the accents. In a pattern ``<name>`` is a fragment of that
-file. Every pattern is tried at one place, or runs over a bounded sentence: none can run away.
+accents (``Piece.plain``); those of ``unreal`` and ``you`` see the accents. In a pattern ``<name>`` is a
+fragment of that file. Every pattern is tried at one place, or runs over a bounded sentence: none runs away.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ class Tongue:
     courtesies: frozenset[str]
     """Words of which a sentence may consist without saying anything."""
     courtesy: Pattern[str]
-    """How a short sentence begins that says nothing, whatever follows."""
+    """How a short sentence begins that says nothing, if it is not about the speaker."""
     asks: Pattern[str]
     """How questions and requests begin."""
-    chatter: Pattern[str]
-    """How somebody begins who speaks of themselves to be kind: "I agree", "I am glad to hear"."""
     unsure: Pattern[str]
-    """How a statement begins that is about the speaker, and yet no fact that stands by itself."""
+    """How a statement begins that is about the speaker, and yet no fact that stands by itself: "I agree"."""
     unreal: Pattern[str]
     """What makes it a wish or a condition."""
+    self: Pattern[str]
+    """Any word for the speaker."""
+    you: Pattern[str]
+    """Whom the speaker talks to: what is said to please them is about them."""
     reported: Pattern[str]
     """How somebody else's words are introduced."""
     past: Pattern[str]
@@ -96,9 +98,10 @@ def _read(name: str) -> Tongue:
         courtesies=_words(told, "courtesies"),
         courtesy=begins("courtesy"),
         asks=begins("asks"),
-        chatter=begins("chatter"),
         unsure=begins("unsure"),
         unreal=occurs("unreal"),
+        self=occurs("self"),
+        you=occurs("you"),
         reported=begins("reported"),
         past=occurs("past"),
         opens=begins("opens"),

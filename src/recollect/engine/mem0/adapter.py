@@ -87,8 +87,7 @@ class Mem0Engine(ABC):
     async def _forget(self, acting: Acting, memory_id: UUID) -> None: ...
 
     @abstractmethod
-    async def _versions(self, memory_id: UUID) -> tuple[UUID | None, list[Version]]:
-        """Whose they are, and what they are."""
+    async def _versions(self, rights: Rights, memory_id: UUID) -> list[Version]: ...
 
     @abstractmethod
     async def _judge(
@@ -254,11 +253,7 @@ class Mem0Engine(ABC):
 
     async def history(self, tx: Transaction, memory_id: UUID) -> Sequence[Version]:
         """All versions of a memory, oldest first."""
-        rights = await _rights(tx)
-        tenant, versions = await self._versions(memory_id)
-        if tenant is None or not rights.may("read", tenant):
-            raise UnknownMemory
-        return versions
+        return await self._versions(await _rights(tx), memory_id)
 
     async def links(self, tx: Transaction, memory_id: UUID) -> Sequence[Link]:
         """Facts that say nearly the same: mem0 keeps none."""

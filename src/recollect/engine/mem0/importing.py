@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
 from recollect.db.tenancy import Caller, Tenancy
+from recollect.engine.mem0.replies import RawPage
 from recollect.engine.mem0.wire import Wire
 from recollect.engine.models import Addition, Entities, EntityName, MemoryEngine, Message, Where
 from recollect.errors import Conflict, InvalidInput
@@ -110,13 +111,14 @@ async def read_account(wire: Wire) -> AsyncIterator[tuple[int, list[Any]]]:
     page = 1
     while True:
         answer = await wire.ask(
+            RawPage,
             "POST",
             "/v3/memories/",
             body={"filters": anybody, "show_expired": True},
             query={"page": page, "page_size": PAGE},
         )
-        yield int(answer["count"]), answer["results"]
-        if not answer.get("next"):
+        yield answer.count, answer.results
+        if answer.next is None:
             return
         page += 1
 

@@ -81,10 +81,11 @@ class Library:
 
 
 def _become_the_service(connection: psycopg.Connection[Any]) -> None:
+    connection.autocommit = True
     connection.execute("set role service_role")
     # The library names its tables without their schema.
     connection.execute("set search_path = mem0, public, extensions")
-    connection.commit()
+    connection.autocommit = False
 
 
 def _memory(pool: ConnectionPool[Any], embedder: Embedder, loop: asyncio.AbstractEventLoop) -> Any:

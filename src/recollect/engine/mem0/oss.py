@@ -16,7 +16,7 @@ from recollect.engine.context import tokens_in
 from recollect.engine.embedding.models import Embedder
 from recollect.engine.mem0.adapter import Mem0Engine
 from recollect.engine.mem0.library import SCOPE, Library, acting
-from recollect.engine.mem0.models import Acting, Kept, Piece, Tenant
+from recollect.engine.mem0.models import Acting, Kept, Piece, Rights, Tenant
 from recollect.engine.mem0.store import queries
 from recollect.engine.models import (
     Addition,
@@ -120,7 +120,7 @@ class Mem0Library(Mem0Engine):
 
     async def _fetch(self, memory_id: UUID) -> Kept | None:
         async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
-            row = await tx.maybe(queries.fetch, {"id": memory_id}, last=True)
+            row = await tx.maybe(queries.fetch_memory, {"id": memory_id}, last=True)
         return Kept(_memory(row), row["tenant"]) if row else None
 
     async def _page(
@@ -164,7 +164,7 @@ class Mem0Library(Mem0Engine):
         changed: Mapping[str, Any],
     ) -> None:
         async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
-            row = await tx.maybe(queries.fetch, {"id": memory_id}, last=True)
+            row = await tx.maybe(queries.fetch_memory, {"id": memory_id}, last=True)
         if row is None:
             raise UnknownMemory
         # A new vector is made in any case.
@@ -188,9 +188,11 @@ class Mem0Library(Mem0Engine):
         acting.set(acting_)
         await self._library.run(self._embedder, delete)
 
-    async def _versions(self, memory_id: UUID) -> tuple[UUID | None, list[Version]]:
+    async def _versions(self, rights: Rights, memory_id: UUID) -> list[Version]:
         rows = await self._library.run(self._embedder, lambda memory: memory.history(str(memory_id)))
-        versions = [
+        if not rows or not rights.may("read", rows[0]["tenant"]):
+            raise UnknownMemory
+        return [
             Version(
                 memory_id=row["memory_id"],
                 version=row["version"],
@@ -204,7 +206,6 @@ class Mem0Library(Mem0Engine):
             )
             for row in rows
         ]
-        return (rows[0]["tenant"] if rows else None), versions
 
     async def _judge(
         self, acting_: Acting, before: Memory, feedback: Feedback | None, reason: str | None

@@ -11,7 +11,17 @@ from recollect.db.tenancy import Tenancy
 from recollect.engine.adding import fact_digest
 from recollect.engine.context import tokens_in
 from recollect.engine.mem0.adapter import Mem0Engine
-from recollect.engine.mem0.models import Acting, Kept, Piece, Tenant
+from recollect.engine.mem0.models import Acting, Kept, Piece, Rights, Tenant
+from recollect.engine.mem0.replies import (
+    Anything,
+    EntitiesReply,
+    EntityReply,
+    FoundMemory,
+    FoundReply,
+    HistoryReply,
+    MemoryReply,
+    PageReply,
+)
 from recollect.engine.mem0.scoping import (
     DIGEST,
     RESERVED,
@@ -60,7 +70,7 @@ class Mem0Platform(Mem0Engine):
             some = [{"metadata": {DIGEST: each}} for each in digests[first : first + DIGESTS_AT_ONCE]]
             asked = within(tenant.id, Where(workspace=tenant.workspace, expired=True), {"OR": some})
             async for memory in self._walk(asked, expired=True):
-                known[memory["metadata"][DIGEST]] = UUID(memory["id"])
+                known[(memory.metadata or {})[DIGEST]] = memory.id
         return known
 
     async def _put(self, acting: Acting, wanted: Addition, piece: Piece) -> UUID | None:
@@ -75,9 +85,7 @@ class Mem0Platform(Mem0Engine):
             body["expiration_date"] = _last_day(wanted.expires_at)
         if piece.occurred_at is not None:
             body["timestamp"] = int(piece.occurred_at.timestamp())
-        answer = await self._wire.ask("POST", "/v3/memories/add/", body=body)
-        [result] = await self._wire.results_of(answer)
-        return UUID(result["id"])
+        return await self._wire.stored(body)
 
     async def _find(self, tenant: Tenant, wanted: Wanted) -> list[Found]:
         body = {
@@ -87,21 +95,20 @@ class Mem0Platform(Mem0Engine):
             "threshold": wanted.threshold,
             "show_expired": wanted.where.expired,
         }
-        answer = await self._wire.ask("POST", "/v3/memories/search/", body=body)
-        found = [_found(item, tenant, explain=wanted.explain) for item in answer["results"]]
+        answer = await self._wire.ask(FoundReply, "POST", "/v3/memories/search/", body=body)
+        found = [_found(item, tenant, explain=wanted.explain) for item in answer.results]
         return [memory for memory in found if wanted.where.expired or not _is_expired(memory)]
 
     async def _fetch(self, memory_id: UUID) -> Kept | None:
         raw = await self._raw(memory_id)
         tenant = _tenant_of(raw)
-        return Kept(_memory(raw, tenant), tenant) if raw is not None and tenant is not None else None
+        return None if raw is None or tenant is None else Kept(_memory(raw, tenant), tenant)
 
-    async def _raw(self, memory_id: UUID) -> dict[str, Any] | None:
+    async def _raw(self, memory_id: UUID) -> MemoryReply | None:
         try:
-            found: dict[str, Any] = await self._wire.ask("GET", f"/v1/memories/{memory_id}/")
+            return await self._wire.ask(MemoryReply, "GET", f"/v1/memories/{memory_id}/")
         except UnknownMemory:
             return None
-        return found
 
     async def _page(
         self, tenant: Tenant, where: Where, after: tuple[datetime, UUID] | None, limit: int
@@ -118,16 +125,16 @@ class Mem0Platform(Mem0Engine):
                 break
         return found
 
-    async def _walk(self, filters: Mapping[str, Any], *, expired: bool) -> AsyncIterator[dict[str, Any]]:
+    async def _walk(self, filters: Mapping[str, Any], *, expired: bool) -> AsyncIterator[MemoryReply]:
         """All that pass, newest first, a page at a time."""
         body = {"filters": filters, "show_expired": expired}
         page = 1
         while True:
             query = {"page": page, "page_size": PAGE}
-            answer = await self._wire.ask("POST", "/v3/memories/", body=body, query=query)
-            for memory in answer["results"]:
+            answer = await self._wire.ask(PageReply, "POST", "/v3/memories/", body=body, query=query)
+            for memory in answer.results:
                 yield memory
-            if not answer.get("next"):
+            if answer.next is None:
                 return
             page += 1
 
@@ -135,17 +142,16 @@ class Mem0Platform(Mem0Engine):
         """Beyond a page, the tokens are reckoned from the newest ones."""
         body = {"filters": within(tenant.id, where), "show_expired": where.expired}
         query = {"page": 1, "page_size": PAGE}
-        answer = await self._wire.ask("POST", "/v3/memories/", body=body, query=query)
-        count, shown = int(answer["count"]), answer["results"]
-        tokens = sum(tokens_in(memory["memory"]) for memory in shown)
-        return count, tokens * count // len(shown) if shown else 0
+        answer = await self._wire.ask(PageReply, "POST", "/v3/memories/", body=body, query=query)
+        tokens = sum(tokens_in(memory.memory) for memory in answer.results)
+        return answer.count, tokens * answer.count // max(len(answer.results), 1)
 
     async def _change(self, acting: Acting, before: Memory, update: Update) -> None:
         del acting
         raw = await self._raw(before.id)
         if raw is None:
             raise UnknownMemory
-        metadata: dict[str, Any] = raw.get("metadata") or {}
+        metadata = dict(raw.metadata or {})
         if update.metadata is not None:
             ours = {name: value for name, value in metadata.items() if name.startswith(RESERVED)}
             metadata = {**_free(update.metadata), **ours}
@@ -163,28 +169,26 @@ class Mem0Platform(Mem0Engine):
         if update.occurred_at is not None:
             body["timestamp"] = int(update.occurred_at.timestamp())
             metadata[f"{RESERVED}occurred_at"] = update.occurred_at.isoformat()
-        await self._wire.ask("PUT", f"/v1/memories/{before.id}/", body=body)
+        await self._wire.ask(Anything, "PUT", f"/v1/memories/{before.id}/", body=body)
 
     async def _forget(self, acting: Acting, memory_id: UUID) -> None:
         del acting
-        await self._wire.ask("DELETE", f"/v1/memories/{memory_id}/")
+        await self._wire.ask(Anything, "DELETE", f"/v1/memories/{memory_id}/")
 
-    async def _versions(self, memory_id: UUID) -> tuple[UUID | None, list[Version]]:
+    async def _versions(self, rights: Rights, memory_id: UUID) -> list[Version]:
         # Whose a deleted one was, nobody can tell any more.
-        tenant = _tenant_of(await self._raw(memory_id))
-        if tenant is None:
-            return None, []
-        entries = await self._wire.ask("GET", f"/v1/memories/{memory_id}/history/")
-        return tenant, [
+        await self._seen(rights, memory_id, to="read")
+        answer = await self._wire.ask(HistoryReply, "GET", f"/v1/memories/{memory_id}/history/")
+        return [
             Version(
                 memory_id=memory_id,
                 version=number,
-                event=entry["event"],
-                text=entry["new_memory"] or entry["old_memory"] or "",
-                previous=entry["old_memory"],
-                made_at=entry["created_at"] if entry["event"] == "ADD" else entry["updated_at"],
+                event=entry.event,
+                text=entry.new_memory or entry.old_memory or "",
+                previous=entry.old_memory,
+                made_at=entry.created_at if entry.event == "ADD" else entry.updated_at,
             )
-            for number, entry in enumerate(entries, 1)
+            for number, entry in enumerate(answer.root, 1)
         ]
 
     async def _judge(
@@ -192,17 +196,16 @@ class Mem0Platform(Mem0Engine):
     ) -> None:
         del acting
         body = {"memory_id": str(before.id), "feedback": feedback, "feedback_reason": reason}
-        await self._wire.ask("POST", "/v1/feedback/", body=body)
+        await self._wire.ask(Anything, "POST", "/v1/feedback/", body=body)
 
     async def _entities(self, tenant: Tenant, after: tuple[str, str], limit: int) -> list[EntityInUse]:
         found: list[EntityInUse] = []
         page: int | None = 1
         while page is not None:
             query = {"page": page, "page_size": PAGE}
-            answer = await self._wire.ask("GET", "/v1/entities/", query=query)
-            ours = (item for item in answer["results"] if is_of(item["name"], tenant.id))
-            found += [_entity(item, tenant.id) for item in ours]
-            page = page + 1 if answer.get("next") else None
+            answer = await self._wire.ask(EntitiesReply, "GET", "/v1/entities/", query=query)
+            found += [_entity(item, tenant.id) for item in answer.results if is_of(item.name, tenant.id)]
+            page = page + 1 if answer.next else None
         found.sort(key=lambda entity: (entity.type, entity.name))
         return [entity for entity in found if (entity.type, entity.name) > after][:limit]
 
@@ -234,49 +237,49 @@ def _free(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if not name.startswith(RESERVED)}
 
 
-def _tenant_of(raw: Mapping[str, Any] | None) -> UUID | None:
-    given = ((raw or {}).get("metadata") or {}).get(TENANT)
+def _tenant_of(raw: MemoryReply | None) -> UUID | None:
+    given = (raw.metadata or {}).get(TENANT) if raw else None
     try:
         return UUID(given) if isinstance(given, str) else None
     except ValueError:
         return None
 
 
-def _memory(raw: Mapping[str, Any], tenant: UUID | None) -> Memory:
+def _memory(raw: MemoryReply, tenant: UUID) -> Memory:
     return Memory(**_fields(raw, tenant))
 
 
-def _found(raw: Mapping[str, Any], tenant: Tenant, *, explain: bool) -> Found:
-    details = raw.get("score_breakdown") or {}
+def _found(raw: FoundMemory, tenant: Tenant, *, explain: bool) -> Found:
+    details = raw.score_breakdown or {}
     breakdown = None
     if explain and details:
         breakdown = Breakdown(lexical=details.get("bm25") or 0.0, meaning=details.get("semantic"))
-    return Found(**_fields(raw, tenant.id), score=raw["score"], breakdown=breakdown)
+    return Found(**_fields(raw, tenant.id), score=raw.score, breakdown=breakdown)
 
 
-def _fields(raw: Mapping[str, Any], tenant: UUID | None) -> dict[str, Any]:
-    metadata: Mapping[str, Any] = raw.get("metadata") or {}
+def _fields(raw: MemoryReply, tenant: UUID) -> dict[str, Any]:
+    metadata = raw.metadata or {}
     ours = {name: metadata.get(f"{RESERVED}{name}") for name in _OURS}
     return {
         "kind": "turn",
         **{name: value for name, value in ours.items() if value is not None},
-        **(named_in(raw, tenant) if tenant else {}),
-        "categories": [*(metadata.get(f"{RESERVED}categories") or ()), *(raw.get("categories") or ())],
-        "id": raw["id"],
-        "text": raw["memory"],
+        **named_in(raw, tenant),
+        "categories": [*(metadata.get(f"{RESERVED}categories") or ()), *(raw.categories or ())],
+        "id": raw.id,
+        "text": raw.memory,
         "metadata": _free(metadata),
-        "created_at": raw["created_at"],
-        "updated_at": raw["updated_at"],
+        "created_at": raw.created_at,
+        "updated_at": raw.updated_at,
     }
 
 
-def _entity(item: Mapping[str, Any], tenant: UUID) -> EntityInUse:
+def _entity(item: EntityReply, tenant: UUID) -> EntityInUse:
     return EntityInUse(
-        type=item["type"],
-        name=unscoped(item["name"], tenant),
-        memories=item.get("total_memories") or 0,
-        first_at=item["created_at"],
-        updated_at=item["updated_at"],
+        type=item.type,
+        name=unscoped(item.name, tenant),
+        memories=item.total_memories or 0,
+        first_at=item.created_at,
+        updated_at=item.updated_at,
     )
 
 

@@ -28,7 +28,7 @@ limit %(limit)s
 select m.payload #>> '{of,digest}' as digest, m.id from mem0.memories m
 where m.tenant = %(tenant)s and m.payload #>> '{of,digest}' = any (%(digests)s::text[])
 
--- fetch
+-- fetch_memory
 -- One memory.
 select m.id, m.tenant, m.payload from mem0.memories m where m.id = %(id)s
 

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from recollect.engine.filters import compile_filter
 from recollect.engine.mem0.models import NotSupported
+from recollect.engine.mem0.replies import MemoryReply
 from recollect.engine.models import Entities, Where
 
 ENTITIES = {"user": "user_id", "agent": "agent_id", "app": "app_id", "run": "run_id"}
@@ -29,10 +30,10 @@ def names_for(entities: Entities, tenant: UUID) -> dict[str, str]:
     return {theirs: _scoped(name, tenant) for theirs, name in named.items() if name is not None}
 
 
-def named_in(memory: Mapping[str, Any], tenant: UUID) -> dict[str, str]:
+def named_in(memory: MemoryReply, tenant: UUID) -> dict[str, str]:
     """Whom it is about, as the application calls them."""
-    given = {ours: memory.get(theirs) for ours, theirs in ENTITIES.items()}
-    given["run"] = given["run"] or memory.get("session_id")
+    given = {ours: getattr(memory, theirs) for ours, theirs in ENTITIES.items()}
+    given["run"] = given["run"] or memory.session_id
     return {ours: unscoped(name, tenant) for ours, name in given.items() if name}
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import UUID
 
 import httpx
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr, ValidationError
 
 from recollect.engine.mem0.models import AT_ONCE, Mem0Away, Mem0NotConfigured
+from recollect.engine.mem0.replies import AddedReply
 from recollect.engine.models import UnknownMemory
 from recollect.errors import InvalidInput, Misconfigured, TooManyAttempts
+
+R = TypeVar("R", bound=BaseModel)
 
 RETRY = {"Retry-After": "5"}
 # For an addition that the platform takes on and does in its own time.
@@ -19,45 +24,52 @@ WAITS = (0.2, 0.5, 1, 2, 4, 8)
 
 
 class Wire:
-    def __init__(self, http: httpx.AsyncClient, host: str, key: SecretStr | None) -> None:
+    """``seconds`` are for one answer, to its end."""
+
+    def __init__(
+        self, http: httpx.AsyncClient, host: str, key: SecretStr | None, *, seconds: float = 30
+    ) -> None:
         self._http = http
+        self._seconds = seconds
         self._host = host.rstrip("/")
         self._key = key
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def ask(
         self,
+        kind: type[R],
         method: str,
         path: str,
         *,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
-    ) -> Any:
+    ) -> R:
         if self._key is None:
             raise Mem0NotConfigured
         headers = {"Authorization": f"Token {self._key.get_secret_value()}"}
         try:
-            async with self._turns:
+            async with self._turns, asyncio.timeout(self._seconds):
                 answer = await self._http.request(
                     method, f"{self._host}{path}", json=body, params=query, headers=headers
                 )
             _refuse(answer)
-            return answer.json()
-        except httpx.HTTPError as error:
+            return kind.model_validate_json(answer.content)
+        except (httpx.HTTPError, TimeoutError) as error:
             raise Mem0Away(headers=RETRY) from error
-        except ValueError as error:
-            raise Mem0Away("mem0 answers with something that is not JSON.", headers=RETRY) from error
+        except ValidationError as error:
+            raise Mem0Away("mem0 answers in a way that is not understood here.") from error
 
-    async def results_of(self, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What an addition came to, which may take a while."""
+    async def stored(self, body: Mapping[str, Any]) -> UUID:
+        """Add one memory, and wait for it if it takes a while."""
+        answer = await self.ask(AddedReply, "POST", "/v3/memories/add/", body=body)
+        event = answer.event_id
         for wait in WAITS:
-            if answer.get("status") == "FAILED":
+            if answer.results:
+                return answer.results[0].id
+            if answer.status == "FAILED" or event is None:
                 raise Mem0Away("mem0 has failed to store a memory.", headers=RETRY)
-            if answer.get("results"):
-                results: list[dict[str, Any]] = answer["results"]
-                return results
             await asyncio.sleep(wait)
-            answer = await self.ask("GET", f"/v1/event/{answer['event_id']}/")
+            answer = await self.ask(AddedReply, "GET", f"/v1/event/{quote(event, safe='')}/")
         raise Mem0Away("mem0 has not stored the memory in time; the same request again adds nothing twice.")
 
 

@@ -1,0 +1,64 @@
+"""Words are compared as people mean them: in their language, without accents and endings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.engine.language import languages_of, query_terms, terms_of, words_of
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("I was hiking in the mountains", "hikes mountain"),
+        ("Me encantan las canciones de mi abuela", "canción"),
+        ("Ich habe die Bücher meiner Schwester gelesen", "Buch Bücher"),
+        ("Nous avons acheté des maisons à Lyon", "maison"),
+        ("Eu gosto de cozinhar com minhas filhas", "cozinha filha"),
+        ("Мы читали книги", "книга"),
+        ("Ana's café is in Málaga", "ana cafe malaga"),
+        ("I live in La Paz", "Where do I live?"),
+        ("Vivo en Madrid", "¿Dónde vivo?"),
+    ],
+)
+def test_a_word_is_found_in_another_form(said: str, asked: str) -> None:
+    stored = set(terms_of(said))
+    for forms in query_terms(asked):
+        assert stored & set(forms), forms
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("What did she say about the weather", "english"),
+        ("¿Dónde está la casa de mi hermana?", "spanish"),
+        ("Ich weiß nicht, was das ist", "german"),
+        ("Je ne sais pas où est mon chien", "french"),
+        ("Non so dove sono le mie chiavi", "italian"),
+        ("Eu não sei onde está a minha chave", "portuguese"),
+        ("Ik weet niet waar mijn fiets is", "dutch"),
+        ("Я не знаю, где мой ключ", "russian"),
+    ],
+)
+def test_a_sentence_tells_its_language(text: str, language: str) -> None:
+    assert languages_of(words_of(text)) == (language,)
+
+
+def test_what_carries_nothing_is_left_out_unless_there_is_nothing_else() -> None:
+    assert terms_of("What is the name of the dog") == ["name", "dog"]
+    assert query_terms("who am I") != []
+
+
+def test_scripts_without_spaces_are_cut_into_pairs() -> None:
+    stored = set(terms_of("我喜欢在山里徒步旅行"))
+    assert all(stored & set(forms) for forms in query_terms("徒步"))
+
+
+@given(st.text(max_size=300))
+def test_every_text_has_terms_that_find_it(text: str) -> None:
+    stored = terms_of(text)
+    assert all(term and " " not in term for term in stored)
+    if stored:
+        assert any(set(forms) & set(stored) for forms in query_terms(text))
