@@ -83,11 +83,11 @@ async def _process(*command: str, ready: str, **environment: str) -> AsyncIterat
         await process.wait()
 
 
-def serving(home: Path, port: int) -> AbstractAsyncContextManager[None]:
+def serving(home: Path, port: int, **environment: str) -> AbstractAsyncContextManager[None]:
     return _process(
         sys.executable, "-m", "recollect", "serve", "--port", str(port),
         ready=f"http://127.0.0.1:{port}/health",
-        RECOLLECT_HOME=str(home),
+        RECOLLECT_HOME=str(home), **environment,
     )  # fmt: skip
 
 

@@ -52,10 +52,16 @@ class _Asking(asyncio.Protocol):
             self._transport.abort()
 
 
-async def load(port: int, path: str, key: str, *, connections: int, seconds: float) -> Outcome:
-    request = (
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {key}\r\n\r\n"
-    ).encode()
+async def load(
+    port: int, path: str, key: str, *, connections: int, seconds: float, body: bytes | None = None
+) -> Outcome:
+    """GET, or with a body POST."""
+    head = f"{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {key}\r\n"
+    if body is None:
+        request = f"GET {head}\r\n".encode()
+    else:
+        described = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        request = f"POST {head}{described}".encode() + body
     outcome = Outcome()
     loop = asyncio.get_running_loop()
     started = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import statistics
@@ -18,8 +19,10 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.foundation import free_port, serving
+from bench.load import load
 from bench.report import Figure, at_least
-from recollect.access.models import NewUser
+from recollect.access.models import NewKey, NewUser
 from recollect.bootstrap import Services, open_services
 from recollect.db.tenancy import Caller
 from recollect.engine.models import Addition, Entities, Message, Wanted, Where
@@ -33,6 +36,8 @@ ROWS = 10_000
 SINGLE_ADDS = 300
 SEARCHES = 200
 DELETED = 1_000
+# Measured of mem0's own server with a user's key, on a machine like this.
+MEM0_SERVER_RATE = 3
 BEGINNINGS = ("ba", "ko", "ri", "su", "te", "no", "fa", "lu")
 ENDINGS = ("lan", "mor", "vit", "dex", "pul", "gar", "sil", "ton")
 R = TypeVar("R")
@@ -149,7 +154,8 @@ class Times:
 async def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
         Path(folder).chmod(0o711)
-        async with open_services(Settings(home=Path(folder) / "home", _env_file=None)) as services:
+        settings = Settings(home=Path(folder) / "home", embedding="static", _env_file=None)
+        async with open_services(settings) as services:
             given = Given()
             engine = Engine(given, services.llm, meaning_weighs=SENTENCE_ENCODER_WEIGHS, keep_deleted_days=30)
             user = await services.access.create_user(NewUser(email="bench@example.com"))
@@ -157,7 +163,29 @@ async def measure() -> list[Figure]:
             theirs = await asyncio.to_thread(_mem0s, services, given, Path(folder) / "mem0")
             their_times = await asyncio.to_thread(_measure_mem0, theirs, given, texts)
             our_times = await _measure_ours(Ours(services, engine, user.id), given, texts)
-    return _compare(our_times, their_times)
+            through_http = await _through_http(services, texts)
+    return [*_compare(our_times, their_times), through_http]
+
+
+async def _through_http(services: Services, texts: dict[str, list[str]]) -> Figure:
+    """Searches of one user among all, with a user's key, whose server's rate is known: 3/s, since it makes a
+    slow hash of the key for every request. It is not published as a package, so it does not run beside."""
+    caller = Caller.user((await services.access.create_user(NewUser(email="http@example.com"))).id)
+    async with services.tenancy.acting_as(caller) as tx:
+        key = (await services.access.create_key(tx, NewKey(name="bench"))).key
+    for user in list(texts)[:USERS]:
+        messages = [Message(content=text) for text in texts[user]]
+        async with services.tenancy.acting_as(caller, for_one_call=True) as tx:
+            await services.engine.add(tx, Addition(messages, Entities(user=user), infer=False))
+    question = " ".join(texts["user7"][0].split()[:4])
+    body = json.dumps({"query": question, "filters": {"user_id": "user7"}}).encode()
+    port = free_port()
+    async with serving(services.settings.home, port, RECOLLECT_EMBEDDING="static"):
+        path = "/v3/memories/search/"
+        await load(port, path, key, connections=8, seconds=2, body=body)
+        outcome = await load(port, path, key, connections=8, seconds=10, body=body)
+    assert not outcome.failed, f"{outcome.failed} searches failed"
+    return at_least("searches through HTTP with a user's key", outcome.rate, "/s", 10 * MEM0_SERVER_RATE)
 
 
 def _mem0s(services: Services, given: Given, folder: Path) -> Mem0s:

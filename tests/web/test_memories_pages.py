@@ -88,6 +88,28 @@ async def test_memories_are_listed_newest_first_and_nobody_elses(eva: Person, an
     assert text_of(page).count("alert(1)") >= 2
 
 
+async def test_whatever_a_memory_holds_is_inert_on_its_page(eva: Person, database_url: str) -> None:
+    body = {
+        "messages": [{"role": HOSTILE[:64], "name": HOSTILE, "content": HOSTILE}],
+        "metadata": {HOSTILE: HOSTILE},
+        "categories": [HOSTILE],
+        "reason": HOSTILE,
+        "infer": False,
+        **dict.fromkeys(("user", "agent", "app", "run"), HOSTILE),
+    }
+    [added] = (await eva.http.post("/api/memories", json=body)).json()["results"]
+    [other] = await remember(eva.http, HOSTILE)
+    await link(database_url, added["id"], other, 0.9)
+    await supersede(database_url, added["id"], other)
+    place = f"/memories/{added['id']}"
+    await eva.http.post(f"/api{place}/feedback", json={"feedback": "NEGATIVE", "reason": HOSTILE})
+    await eva.http.patch(f"/api{place}", json={"text": f"{HOSTILE} and more", "metadata": {}})
+
+    assert (await seen(eva.http, place)).count("alert(1)") > 10
+    await eva.http.delete(f"/api{place}", params={"reason": HOSTILE})
+    assert (await seen(eva.http, place)).count("alert(1)") > 5
+
+
 async def test_a_list_is_narrowed_to_somebody_and_comes_in_pages(eva: Person) -> None:
     await remember(eva.http, *(f"turn {n}" for n in range(PER_PAGE + 1)), user="mia", run="r&1")
     [of_tom] = await remember(eva.http, "of tom", user="tom")
@@ -210,7 +232,7 @@ async def test_a_long_history_shows_its_newest_part(eva: Person) -> None:
 
     assert page.count("<li value=") == VERSIONS_SHOWN
     assert "And 1 older" in page
-    assert "<del>48\n</del><ins>49\n</ins>" in page
+    assert "<del>48</del><ins>49</ins>" in page
 
 
 async def test_anothers_memory_is_as_if_there_were_none(eva: Person, ana: Person) -> None:

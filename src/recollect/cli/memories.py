@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 from rich.text import Text
 
-from recollect.access.roles import RoleTooLow
 from recollect.api.memory_models import (
     About,
     MemoryChange,
@@ -22,7 +21,6 @@ from recollect.api.memory_models import (
 )
 from recollect.cli.console import (
     AsJson,
-    acting_for,
     err,
     out,
     plain,
@@ -32,44 +30,38 @@ from recollect.cli.console import (
     show_all,
     validated,
     waiting,
-    with_services,
 )
-from recollect.engine.models import Added, EntityInUse, Found, Memory, NoEntity, UnknownMemory, Version, Where
+from recollect.cli.memory_options import (
+    PAGE,
+    TYPES,
+    Actor,
+    Because,
+    Expired,
+    Filters,
+    In,
+    Limit,
+    MemoryId,
+    Metadata,
+    Names,
+    Query,
+    Superseded,
+    as_user,
+    diff_of,
+    named,
+    pages_for,
+    parsed,
+    to_memory,
+)
+from recollect.engine.models import Added, Context, EntityInUse, Found, Memory, NoEntity, Version, Where
 from recollect.errors import InvalidInput
-from recollect.kit.diff import differences
-from recollect.kit.text import InvalidJson, strict_json
 
 if TYPE_CHECKING:
     from recollect.bootstrap import Services
     from recollect.db.tenancy import Transaction
 
-T = TypeVar("T")
-PAGE = 1_000
-TYPES = ("user", "agent", "app", "run")
 COLUMNS = ("text", *TYPES, "created_at", "id")
 
 app = typer.Typer(help="Memories: what was said, and the facts in it.", no_args_is_help=True)
-
-Actor = Annotated[str, typer.Option("--user", metavar="EMAIL", help="Who does it.")]
-Names = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--about",
-        metavar="NAME",
-        help="Whom it is about: a user's name, or agent:NAME, app:NAME, run:NAME; repeatable.",
-    ),
-]
-In = Annotated[UUID | None, typer.Option("--workspace", metavar="ID", help="There; not among one's own.")]
-MemoryId = Annotated[UUID, typer.Argument(metavar="ID")]
-Query = Annotated[str, typer.Argument(metavar="QUERY")]
-Filters = Annotated[
-    str | None, typer.Option("--filter", metavar="JSON", help='Such as {"stars": {"gte": 4}}.')
-]
-Because = Annotated[str | None, typer.Option(help="Why; stays in the history.")]
-Metadata = Annotated[str | None, typer.Option(metavar="JSON", help="An object to keep along with it.")]
-Limit = Annotated[int, typer.Option(min=1, max=1_000, help="At most this many.")]
-Superseded = Annotated[bool, typer.Option("--superseded", help="Also what newer facts have replaced.")]
-Expired = Annotated[bool, typer.Option("--expired", help="Also what has expired.")]
 
 
 @app.command()
@@ -93,9 +85,9 @@ def add(  # noqa: PLR0913 - each is an option, given by name
     said = sys.stdin.read() if text == "-" else text
     wanted = validated(
         NewMemory,
-        **_named(about),
-        **({"messages": _parsed(said, "messages")} if messages else {"text": said}),
-        **({} if metadata is None else {"metadata": _parsed(metadata, "metadata")}),
+        **named(about),
+        **({"messages": parsed(said, "messages")} if messages else {"text": said}),
+        **({} if metadata is None else {"metadata": parsed(metadata, "metadata")}),
         workspace=workspace,
         infer=not as_said,
         reason=reason,
@@ -105,7 +97,7 @@ def add(  # noqa: PLR0913 - each is an option, given by name
         async with waiting("Remembering"):
             return await services.engine.add(tx, wanted.addition)
 
-    added = _as(user, workspace, work, writing=True)
+    added = as_user(user, workspace, work, writing=True)
     if as_json:
         print_json(added.model_dump(mode="json"))
         return
@@ -130,7 +122,7 @@ def search(  # noqa: PLR0913 - each is an option, given by name
     """Find memories by words and by meaning, the best first."""
     wanted = validated(
         Search,
-        **_named(about),
+        **named(about),
         query=query,
         workspace=workspace,
         filters=read_filters(filters),
@@ -142,12 +134,11 @@ def search(  # noqa: PLR0913 - each is an option, given by name
     async def work(services: Services, tx: Transaction) -> list[Found]:
         return await services.engine.search(tx, wanted.wanted)
 
-    found = _as(user, workspace, work)
-    if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
-    elif not found:
-        out.print("[dim]nothing there[/dim]")
-    for each in [] if as_json else found:
+    found = as_user(user, workspace, work)
+    if as_json or not found:
+        show_all(found, (), as_json=as_json)
+        return
+    for each in found:
         out.print(f"[bold]{each.score:.3f}[/bold]", plain(each.text), Text(str(each.id), style="dim"))
         if each.breakdown is not None:
             parts = {name: value for name, value in each.breakdown if value is not None}
@@ -172,17 +163,17 @@ def context(
     """Print the best memories as text for a prompt, within a budget of tokens."""
     wanted = validated(
         WantedContext,
-        **_named(about),
+        **named(about),
         query=query,
         workspace=workspace,
         filters=read_filters(filters),
         budget_tokens=budget,
     )
-    made = _as(
-        user,
-        workspace,
-        lambda services, tx: services.engine.context(tx, wanted.wanted, budget_tokens=wanted.budget_tokens),
-    )
+
+    async def work(services: Services, tx: Transaction) -> Context:
+        return await services.engine.context(tx, wanted.wanted, budget_tokens=wanted.budget_tokens)
+
+    made = as_user(user, workspace, work)
     if as_json:
         print_json(made.model_dump(mode="json"))
         return
@@ -204,7 +195,7 @@ def list_(  # noqa: PLR0913 - each is an option, given by name
     as_json: AsJson = False,
 ) -> None:
     """List memories, the newest first."""
-    entities = validated(About, **_named(about)).entities
+    entities = validated(About, **named(about)).entities
     where = Where(entities, workspace, read_filters(filters), expired, superseded)
 
     async def fetch(services: Services, tx: Transaction, last: Memory | None) -> Sequence[Memory]:
@@ -212,7 +203,7 @@ def list_(  # noqa: PLR0913 - each is an option, given by name
         at_most = PAGE if everything else limit + 1
         return await services.engine.list(tx, where, after=after, limit=at_most)
 
-    memories = _pages(user, workspace, fetch, everything=everything)
+    memories = pages_for(user, workspace, fetch, everything=everything)
     shown = memories if everything else memories[:limit]
     show_all(shown, COLUMNS, as_json=as_json)
     if len(shown) < len(memories):
@@ -230,7 +221,7 @@ def show_(memory: MemoryId, user: Actor, as_json: AsJson = False) -> None:
         nearly_same = [each.model_dump(mode="json") for each in links]
         return {**found.model_dump(mode="json"), "links": nearly_same}
 
-    show(_as(user, None, work), as_json=as_json)
+    show(as_user(user, None, work), as_json=as_json)
 
 
 @app.command()
@@ -250,7 +241,7 @@ def update(
     wanted = validated(
         MemoryChange,
         text=text,
-        metadata=None if metadata is None else _parsed(metadata, "metadata"),
+        metadata=None if metadata is None else parsed(metadata, "metadata"),
         **({} if expires is None else {"expires_at": None if expires == "never" else expires}),
         reason=reason,
     )
@@ -260,11 +251,11 @@ def update(
         async with tx.still_open() as writing:
             return before, await services.engine.update(writing, memory, **wanted.changes)
 
-    before, after = _to(memory, user, work)
+    before, after = to_memory(memory, user, work)
     if as_json:
         print_json(after.model_dump(mode="json"))
         return
-    out.print(_diff(before.text, after.text))
+    out.print(diff_of(before.text, after.text))
     out.print(f"[dim]version {after.version}[/dim]")
 
 
@@ -281,18 +272,18 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete one memory, or all about somebody; for a while each can be restored."""
-    entities = validated(About, **_named(about)).entities
+    entities = validated(About, **named(about)).entities
     if (memory is not None) == (bool(about) or everything):
         raise InvalidInput("Give the id of one memory, or --about somebody, or --all.")
     if memory is not None:
-        _to(memory, user, lambda services, tx: services.engine.delete(tx, memory, reason=reason))
+        to_memory(memory, user, lambda services, tx: services.engine.delete(tx, memory, reason=reason))
         deleted = 1
     else:
         where = Where(entities, workspace, expired=True, superseded=True)
         if not yes:
-            count = _as(user, workspace, lambda services, tx: services.engine.count(tx, where))
+            count = as_user(user, workspace, lambda services, tx: services.engine.count(tx, where))
             typer.confirm(f"Delete {count:,} memories?", abort=True, err=True)
-        deleted = _as(
+        deleted = as_user(
             user,
             workspace,
             lambda services, tx: services.engine.delete_all(tx, where, reason=reason),
@@ -307,10 +298,8 @@ def delete(
 @app.command()
 def restore(memory: MemoryId, user: Actor, reason: Because = None, as_json: AsJson = False) -> None:
     """Take a deletion back."""
-    show(
-        _as(user, None, lambda services, tx: services.engine.restore(tx, memory, reason=reason)),
-        as_json=as_json,
-    )
+    restored = as_user(user, None, lambda services, tx: services.engine.restore(tx, memory, reason=reason))
+    show(restored, as_json=as_json)
 
 
 @app.command()
@@ -320,9 +309,9 @@ def history(memory: MemoryId, user: Actor, as_json: AsJson = False) -> None:
     async def work(services: Services, tx: Transaction) -> Sequence[Version]:
         return await services.engine.history(tx, memory)
 
-    versions = _as(user, None, work)
+    versions = as_user(user, None, work)
     if as_json:
-        print_json([each.model_dump(mode="json") for each in versions])
+        show_all(versions, (), as_json=True)
         return
     for each in versions:
         by = f"by {each.actor}" if each.actor else "by the server"
@@ -332,7 +321,7 @@ def history(memory: MemoryId, user: Actor, as_json: AsJson = False) -> None:
         if each.reason:
             out.print(Text("   "), plain(each.reason), sep="", style="italic")
         if each.previous != each.text:
-            out.print(Text("   "), _diff(each.previous or "", each.text), sep="")
+            out.print(Text("   "), diff_of(each.previous or "", each.text), sep="")
 
 
 @app.command()
@@ -348,7 +337,7 @@ def feedback(
     """Note whether a memory was any good."""
     said = None if verdict == "none" else verdict.upper().replace("-", "_")
     wanted = validated(NewFeedback, feedback=said, reason=reason)
-    judged = _to(
+    judged = to_memory(
         memory,
         user,
         lambda services, tx: services.engine.feedback(tx, memory, wanted.feedback, wanted.reason),
@@ -364,96 +353,5 @@ def entities(user: Actor, workspace: In = None, as_json: AsJson = False) -> None
         after = (last.type, last.name) if last else ("", "")
         return await services.engine.entities(tx, workspace, after=after, limit=PAGE)
 
-    found = _pages(user, workspace, fetch, everything=True)
+    found = pages_for(user, workspace, fetch, everything=True)
     show_all(found, ("type", "name", "memories", "updated_at"), as_json=as_json)
-
-
-def _as(
-    email: str,
-    workspace: UUID | None,
-    work: Callable[[Services, Transaction], Awaitable[T]],
-    *,
-    writing: bool = False,
-) -> T:
-    """Do it as the user would, where the workspace is one of theirs."""
-
-    async def run(services: Services) -> T:
-        async with acting_for(services, email) as (tx, _):
-            if workspace is not None:
-                place = await services.membership.workspace(tx, workspace)
-                if writing and place.role == "viewer":
-                    raise RoleTooLow
-            return await work(services, tx)
-
-    return with_services(run)
-
-
-def _to(memory: UUID, email: str, work: Callable[[Services, Transaction], Awaitable[T]]) -> T:
-    """Change a memory. Who sees it and finds nothing to change has too low a role."""
-
-    async def run(services: Services) -> T:
-        try:
-            async with acting_for(services, email) as (tx, _):
-                return await work(services, tx)
-        except UnknownMemory as unknown:
-            async with acting_for(services, email) as (tx, _):
-                await services.engine.get(tx, memory)
-            raise RoleTooLow from unknown
-
-    return with_services(run)
-
-
-def _pages(
-    email: str,
-    workspace: UUID | None,
-    fetch: Callable[[Services, Transaction, T | None], Awaitable[Sequence[T]]],
-    *,
-    everything: bool,
-) -> list[T]:
-    async def run(services: Services) -> list[T]:
-        found: list[T] = []
-        while True:
-            async with acting_for(services, email) as (tx, _):
-                if workspace is not None:
-                    await services.membership.workspace(tx, workspace)
-                page = await fetch(services, tx, found[-1] if found else None)
-            found.extend(page)
-            if not everything or len(page) < PAGE:
-                return found
-
-    return with_services(run)
-
-
-def _named(about: Sequence[str] | None) -> dict[str, str]:
-    named: dict[str, str] = {}
-    for each in about or ():
-        kind, colon, name = each.partition(":")
-        kind, name = (kind, name) if colon and kind in TYPES else ("user", each)
-        if kind in named:
-            raise InvalidInput(f"--about: only one {kind} at a time.")
-        named[kind] = name
-    return named
-
-
-def _parsed(given: str, name: str) -> Any:
-    try:
-        return strict_json(given.encode(errors="surrogateescape"))
-    except InvalidJson as error:
-        raise InvalidInput(error.detail.replace("The body", name)) from error
-
-
-def _diff(before: str, after: str) -> Text:
-    """In colours, and in signs where there are none."""
-    shown = Text()
-    for part in differences(before, after):
-        words = plain(part.text, keeping="\n\t")
-        match part.kind:
-            case "same":
-                shown.append_text(words)
-            case "gone":
-                shown.append("[-").append_text(words).append("-]")
-                shown.stylize("red", len(shown) - len(words) - 4)
-            case "new":
-                shown.append("{+").append_text(words).append("+}")
-                shown.stylize("green", len(shown) - len(words) - 4)
-    return shown

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -28,14 +28,10 @@ _RENAMED = {
     "of_run": "run",
     "workspace_id": "workspace",
 }
-_OF_MODEL = frozenset(Memory.model_fields)
 
 
 def memory_from(row: Mapping[str, Any], kind: type[M], **more: Any) -> M:
-    # Postgres has checked these columns' types; checking them again doubles the cost of a read.
-    fields = {_RENAMED.get(name, name): value for name, value in row.items()}
-    made = kind.model_construct(**{name: fields[name] for name in _OF_MODEL if name in fields}, **more)
-    return cast("M", made)
+    return kind.model_validate({**{_RENAMED.get(name, name): value for name, value in row.items()}, **more})
 
 
 def scope_parameters(where: Where) -> dict[str, Any]:

@@ -6,10 +6,11 @@ import re
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
-# Comparing takes as long as both have words together, squared; beyond this it would be felt.
-MAX_WORDS = 2_000
+# The time that comparing takes grows with the square of this; a page may show fifty comparisons.
+MAX_WORDS = 1_000
 
-_WORDS = re.compile(r"\s+|\S+\s*")
+# A word has the blanks after it; the end of a line, with the indent of the next, is a word of its own.
+_WORDS = re.compile(r"\n\s*|[^\S\n]+|\S+[^\S\n]*")
 
 
 class Part(NamedTuple):
@@ -23,7 +24,7 @@ def differences(before: str, after: str) -> list[Part]:
     if max(len(old), len(new)) > MAX_WORDS and before != after:
         return [Part("gone", before), Part("new", after)]
     found: list[Part] = []
-    for kind, i, j, m, n in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for kind, i, j, m, n in SequenceMatcher(None, old, new).get_opcodes():
         if kind == "equal":
             found.append(Part("same", "".join(old[i:j])))
             continue

@@ -9,16 +9,16 @@ import tempfile
 os.environ["MEM0_TELEMETRY"] = "False"
 os.environ.setdefault("MEM0_DIR", tempfile.mkdtemp(prefix="mem0-"))
 
-import asyncio  # noqa: E402
-from collections.abc import AsyncIterator  # noqa: E402
-from contextlib import AsyncExitStack  # noqa: E402
-from typing import Literal  # noqa: E402
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Literal
 
-import pytest  # noqa: E402
-from mem0 import AsyncMemoryClient, MemoryClient  # noqa: E402
+import pytest
+from mem0 import AsyncMemoryClient, MemoryClient
 
-from tests.api.mem0.clients import Client, MakeClient  # noqa: E402
-from tests.conftest import Person  # noqa: E402
+from tests.api.mem0.clients import Client, MakeClient
+from tests.conftest import Person
 
 Kind = Literal["sync", "async"]
 

@@ -78,6 +78,11 @@ async def test_nothing_is_added_about_nobody(client: Client) -> None:
         await client("add", "I drink tea", infer=False)
     with pytest.raises(ValidationError, match="only user_id, agent_id"):
         await client("add", "I drink tea", filters={"mood": "good"}, infer=False)
+    for name in ("", "x" * 257):
+        with pytest.raises(ValidationError, match="256"):
+            await client("add", "I drink tea", filters={"user_id": name}, infer=False)
+        with pytest.raises(ValidationError, match="user_id"):
+            await client("add", "I drink tea", user_id=name, infer=False)
 
 
 async def test_a_user_may_have_a_number(client: Client) -> None:
@@ -229,7 +234,9 @@ async def test_an_expiry_can_be_set_kept_and_taken_away(client: Client) -> None:
 async def test_a_change_is_kept_with_what_was_before(client: Client) -> None:
     [memory] = await remember(client, "I drink tea", metadata={"a": 1})
 
-    changed = await client("update", memory, text="I drink coffee", metadata={"b": 2}, timestamp=1_700_000_000)
+    changed = await client(
+        "update", memory, text="I drink coffee", metadata={"b": 2}, timestamp=1_700_000_000
+    )
 
     assert (changed["memory"], changed["metadata"]) == ("I drink coffee", {"b": 2})
     assert datetime.fromisoformat(changed["timestamp"]).timestamp() == 1_700_000_000

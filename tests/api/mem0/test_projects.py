@@ -77,7 +77,9 @@ async def test_a_project_is_read_and_told_what_to_remember(client: Client) -> No
 
 async def test_the_older_names_of_these_calls_work_too(client: Client) -> None:
     await client("update_project", custom_instructions="Only food.")
-    assert await client("get_project", fields=["custom_instructions"]) == {"custom_instructions": "Only food."}
+    assert await client("get_project", fields=["custom_instructions"]) == {
+        "custom_instructions": "Only food."
+    }
 
 
 @pytest.mark.parametrize("wish", [{"multilingual": False}, {"decay": True}])
@@ -92,11 +94,15 @@ async def test_an_unknown_wish_is_refused(client: Client) -> None:
     assert (await client.project("get"))["custom_instructions"] is None
 
 
-async def test_a_project_is_made_shared_and_deleted(client: Client, client_of: MakeClient, ben: Person) -> None:
+async def test_a_project_is_made_shared_and_deleted(
+    client: Client, client_of: MakeClient, ben: Person
+) -> None:
     made = await client.project("create", "Team", description="Ours")
     await use(client, made["project_id"])
     assert (await client.project("get"))["name"] == "Team"
 
+    with pytest.raises(ValidationError, match="e-mail address"):
+        await client.project("add_member", "ben", "READER")
     await client.project("add_member", "ben@example.com", "READER")
     members = (await client.project("get_members"))["members"]
     roles = {member["email"]: member["role"] for member in members}

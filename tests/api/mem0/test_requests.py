@@ -1,4 +1,4 @@
-"""What takes a model is done after the answer: nobody waits for it, and everybody can ask what became of it."""
+"""What takes a model is done after the answer: nobody waits for it, and what became of it can be asked."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ async def stored(database_url: str) -> str:
     """All that the dialect and the jobs keep, as text."""
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         rows = await connection.execute(
-            "select to_jsonb(r)::text from public.mem0_requests r union all select to_jsonb(r)::text from jobs.runs r"
+            "select to_jsonb(r)::text from public.mem0_requests r"
+            " union all select to_jsonb(r)::text from jobs.runs r"
         )
         return "\n".join(row[0] for row in await rows.fetchall())
 
@@ -139,7 +140,9 @@ async def test_the_project_says_what_to_remember_unless_the_request_does(
     assert "Never remember this: food" in asked[3]
 
 
-async def test_what_cannot_be_added_is_refused_before_it_is_queued(client: Client, services: Services) -> None:
+async def test_what_cannot_be_added_is_refused_before_it_is_queued(
+    client: Client, services: Services
+) -> None:
     for messages, about in (("x" * 50_001, MIA), ("   ", MIA), ("I drink tea", {})):
         with pytest.raises(ValidationError):
             await client("add", messages, **about)

@@ -50,7 +50,8 @@ def test_facts_are_found_among_everything_else() -> None:
         "Hey! Thanks for the help yesterday. I'm Ana, by the way.\n\n"
         "- I live in Rome\n- I work at Acme\n\n"
         "```\nI live in code\n```\n"
-        "> I live in a quote\n"
+        "> They are old. I live in a quote\n"
+        'My favourite line is "I am not here. I live in Paris."\n'
         "Could you write to Dr. Meyer for me? My daughter is called Mia."
     )
     found = extract([Said("user", text)])
@@ -58,9 +59,10 @@ def test_facts_are_found_among_everything_else() -> None:
         "I'm Ana, by the way.",
         "I live in Rome",
         "I work at Acme",
+        'My favourite line is "I am not here. I live in Paris."',
         "My daughter is called Mia.",
     ]
-    assert found.not_understood == ("> I live in a quote",)
+    assert found.not_understood == ("> They are old. I live in a quote",)
 
 
 def test_a_sentence_goes_on_where_its_line_was_broken_for_its_length() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query, Request
@@ -41,7 +42,7 @@ async def list_entities(
     return paged(request, len(found), number, size, shapes) | _totals(found)
 
 
-def _totals(found: list[EntityInUse]) -> dict[str, int]:
+def _totals(found: Sequence[EntityInUse]) -> dict[str, int]:
     kinds = [one.type for one in found]
     return {f"total_{kind}s": kinds.count(kind) for kind in ("user", "agent", "app", "run")}
 

@@ -8,9 +8,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
-from recollect.access.models import Name
+from recollect.access.models import Email, Name
 from recollect.engine.filters import InvalidFilter
 from recollect.engine.models import (
     MAX_FOUND,
@@ -160,7 +168,10 @@ class Add(WithEntities):
                 raise InvalidFilter("filters: to add, only user_id, agent_id, app_id and run_id, one each.")
             if found.setdefault(name, str(value)) != str(value):
                 raise InvalidFilter(f"{name} is given twice, and differently.")
-        checked = _Names.model_validate(found)
+        try:
+            checked = _Names.model_validate(found)
+        except ValidationError as error:
+            raise InvalidFilter("filters: an id has 1 to 256 characters.") from error
         return Entities(checked.user_id, checked.agent_id, checked.app_id, checked.run_id).named()
 
     def _instructions(self) -> str | None:
@@ -325,7 +336,7 @@ class NewProject(BaseModel):
 
 
 class Member(BaseModel):
-    email: Annotated[Text, StringConstraints(min_length=3, max_length=255)]
+    email: Email
     role: str = "READER"
 
 

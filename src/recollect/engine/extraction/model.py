@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 
 from recollect.db.tenancy import Caller
 from recollect.engine.extraction.models import Extraction, Fact, Said, once
-from recollect.engine.language import languages_of, terms_of, words_of
+from recollect.engine.extraction.tongue import likely_languages
+from recollect.engine.language import terms_of
 from recollect.llm.service import Llm
 
 PURPOSE = "memory.extract"
@@ -215,4 +216,4 @@ def _is_supported(text: str, quote: str) -> bool:
 
 
 def _may_be_one_language(text: str, quote: str) -> bool:
-    return not set(languages_of(words_of(text))).isdisjoint(languages_of(words_of(quote)))
+    return not likely_languages(text).keys().isdisjoint(likely_languages(quote))

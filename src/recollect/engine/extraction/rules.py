@@ -7,14 +7,13 @@ Everything else that says something is reported as not understood, so that whoev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from recollect.engine.extraction.models import Extraction, Fact, Said, once
 from recollect.engine.extraction.sentences import HIDDEN, Piece, sentences_in
 from recollect.engine.extraction.slots import slot_of
-from recollect.engine.extraction.tongue import Tongue, tongues
-from recollect.engine.language import languages_of, words_of
+from recollect.engine.extraction.tongue import Tongue, likely_languages, tongues
 
 MADE_BY = "rules"
 # Nobody says more than this in one sentence; what is pasted without punctuation is no statement.
@@ -25,7 +24,7 @@ MAX_FILLERS = 6
 Verdict = Literal["fact", "nothing", "not understood"]
 
 _WORD = re.compile(r"\w+(?:'\w+)*")
-_SPOKEN_BY = re.compile(r"[\w .]{1,30}:\s")
+_SPEAKER = re.compile(r"[\w .]{1,30}:\s")
 
 
 def extract(turns: Sequence[Said]) -> Extraction:
@@ -38,7 +37,7 @@ def extract(turns: Sequence[Said]) -> Extraction:
 
 
 def _read(text: str, facts: list[Fact], not_understood: list[str]) -> None:
-    usual = frozenset(languages_of(words_of(text)))
+    usual = likely_languages(text)
     was_greeting = False
     for sentence in sentences_in(text):
         tongue = _tongue_of(sentence, usual) if len(sentence.text) <= MAX_SENTENCE else None
@@ -57,9 +56,9 @@ def _read(text: str, facts: list[Fact], not_understood: list[str]) -> None:
         was_greeting = is_greeting
 
 
-def _tongue_of(sentence: Piece, usual: frozenset[str]) -> Tongue | None:
+def _tongue_of(sentence: Piece, usual: Mapping[str, float]) -> Tongue | None:
     """The language of a sentence; of those that it may be in, the one in which it is about the speaker."""
-    likely = languages_of(words_of(sentence.shown.replace(HIDDEN, " ")))
+    likely = likely_languages(sentence.shown)
     known = [tongue for tongue in tongues() if tongue.name in likely]
     cut = {tongue.name: _without_filler(sentence, tongue) for tongue in known}
     speaking = [tongue for tongue in known if tongue.subject.match(cut[tongue.name].plain)]
@@ -68,7 +67,11 @@ def _tongue_of(sentence: Piece, usual: frozenset[str]) -> Tongue | None:
     # What a pattern knows by its verb tells more than the language of the sentences around it.
     return max(
         pool,
-        key=lambda tongue: (slot_of(cut[tongue.name], tongue) is not None, tongue.name in usual),
+        key=lambda tongue: (
+            slot_of(cut[tongue.name], tongue) is not None,
+            usual.get(tongue.name, 0),
+            likely[tongue.name],
+        ),
         default=None,
     )
 
@@ -126,6 +129,12 @@ def _verdict(statement: Piece, tongue: Tongue) -> Verdict:
     return "fact" if _is_fact(statement, tongue, len(said)) else "not understood"
 
 
+def _is_spoken_by_another(plain: str, tongue: Tongue) -> bool:
+    """ "My friend: I live in Rome", but not "My address: Main Street"."""
+    found = _SPEAKER.match(plain)
+    return found is not None and tongue.subject.match(plain, found.end()) is not None
+
+
 def _is_fact(statement: Piece, tongue: Tongue, length: int) -> bool:
     plain = statement.plain
     is_own = tongue.clause.match(plain) or (
@@ -136,5 +145,5 @@ def _is_fact(statement: Piece, tongue: Tongue, length: int) -> bool:
         or tongue.you.search(statement.lower)
         or tongue.reported.match(plain)
         or tongue.unreal.search(statement.lower)
-        or _SPOKEN_BY.match(plain)
+        or _is_spoken_by_another(plain, tongue)
     )

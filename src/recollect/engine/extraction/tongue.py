@@ -11,13 +11,18 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from re import Pattern
 from typing import Any
 
+from recollect.engine.language import languages_of, words_of
+
 LANGUAGES = ("english", "spanish", "german", "french", "italian", "portuguese", "dutch")
 
+# Half a word that no other language has.
+CLEARLY = 0.5
+FOREIGN = 0.8
 _FRAGMENT = re.compile(r"(?<!\?P)<(\w+)>")
 _GROUPS = {"place": "(?P<place>.+)", "thing": "(?P<thing>.+)"}
 
@@ -67,6 +72,26 @@ class Tongue:
     """What follows "I live in" and is no name of a place."""
     things: Mapping[str, str]
     """What people have favourites of, in English: then the question is the same in every language."""
+
+
+def likely_languages(text: str) -> dict[str, float]:
+    """The languages that a text may be in, by how much speaks for each: a few words seldom tell for sure."""
+    votes = dict.fromkeys(languages_of(()), 0.0)
+    for word in words_of(text):
+        having = _languages_with(word)
+        for language in having:
+            votes[language] += 1 / len(having)
+    most = max(votes.values())
+    known = max(votes[language] for language in LANGUAGES)
+    # Of those that nothing is known of, a foreign word or two may remind.
+    least = (known if known > most - FOREIGN else most) - CLEARLY
+    return {language: vote for language, vote in votes.items() if vote > least}
+
+
+@lru_cache(maxsize=50_000)
+def _languages_with(word: str) -> tuple[str, ...]:
+    found = languages_of((word,))
+    return found if found != languages_of(()) else ()
 
 
 @cache
