@@ -8,10 +8,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model run test check format bench bench-jobs soak constraints clean
+.PHONY: help setup model run test check format bench bench-jobs bench-retrieval bench-mem0 bench-scale soak constraints clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Make the virtual environment .venv and install everything into it
 
@@ -48,6 +48,15 @@ format: setup ## Format the code and mend what can be mended
 
 bench-jobs: setup ## Measure jobs and events alone
 	@$(PY) -m bench jobs
+
+bench-retrieval: model ## Measure how much of what answers a question is found
+	@$(PY) -m bench retrieval
+
+bench-mem0: setup ## Measure the memory engine beside mem0's library
+	@$(PY) -m bench mem0
+
+bench-scale: setup ## Measure a search among 100,000 memories against one among 10,000
+	@$(PY) -m bench scale
 
 soak: setup ## Kill worker, server and Postgres at random, over and over; takes half an hour
 	@$(PY) -m pytest -n 0 tests/faults/test_flow.py --soak 20

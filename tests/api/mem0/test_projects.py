@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -159,7 +158,7 @@ async def test_memories_go_into_the_project_that_is_named(
     assert await told(client) == []
 
 
-@pytest.mark.parametrize("project", [str(uuid4()), "default-project"])
+@pytest.mark.parametrize("project", ["00000000-0000-4000-8000-000000000000", "default-project"])
 async def test_a_project_of_nobody_is_not_found(client: Client, project: str) -> None:
     filters = {"user_id": "mia"}
     for method, given in (

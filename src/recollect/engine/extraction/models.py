@@ -30,7 +30,6 @@ class Fact:
     slot: str | None = None
     replaces: tuple[UUID, ...] = ()
     importance: float | None = None
-    categories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
