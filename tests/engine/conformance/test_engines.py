@@ -83,6 +83,23 @@ async def test_the_same_request_again_adds_nothing(ana: Door) -> None:
     assert len(await ana.listed()) == 2
 
 
+async def test_facts_are_distilled_and_each_stands_once(ana: Door) -> None:
+    added = await ana.add("I live in Berlin. I like tea. Blorp the zif?! Xyzzy.", infer=True, metadata={"a": 1})
+    assert {change.text for change in added.results} >= {"I live in Berlin.", "I like tea."}
+    assert added.made_by == "rules"
+    memories = [await ana.got(change.id) for change in added.results]
+    assert {(memory.kind, memory.user, memory.made_by) for memory in memories} == {("fact", "kim", "rules")}
+    again = await ana.add("i like tea!", infer=True, of=Entities(user="kim", run="another"))
+    assert [change.event for change in again.results] == ["NONE"]
+    assert again.results[0].id in {memory.id for memory in memories}
+
+
+async def test_what_is_not_understood_is_told(ana: Door) -> None:
+    added = await ana.add("The quarterly figures were revised upwards.", infer=True)
+    assert added.results == []
+    assert added.not_understood
+
+
 async def test_somebody_has_to_be_named(ana: Door) -> None:
     with pytest.raises(NoEntity):
         await ana.add("I like tea.", of=Entities())

@@ -348,7 +348,7 @@ def _facts(wanted: Addition, extraction: Extraction) -> list[Piece]:
             digest=fact_digest(wanted.entities.parameters, fact.text).hex(),
             occurred_at=wanted.occurred_at,
             importance=fact.importance if fact.importance is not None else wanted.importance,
-            categories=tuple(dict.fromkeys((*wanted.categories, *fact.categories))),
+            categories=tuple(wanted.categories),
             made_by=extraction.made_by,
         )
         for fact in extraction.facts
