@@ -325,8 +325,9 @@ begin
            (select greatest(1 - (v.embedding <=> wanted), 0) from public.memory_vectors v
             where v.tenant = in_tenant and v.model = model_named and v.memory_id = m.id) as similarity,
            case when recency_weighs > 0 then
-             power(0.5::float8, greatest(extract(epoch from now() - coalesce(m.occurred_at, m.created_at)), 0)::float8
-                                / extract(epoch from half_life)::float8)
+             -- No smaller than what a number can hold.
+             power(0.5::float8, least(greatest(extract(epoch from now() - coalesce(m.occurred_at, m.created_at)), 0)::float8
+                                      / extract(epoch from half_life)::float8, 1000))
            end as recency
     from (
       select c.* from private.memories_in(

@@ -119,6 +119,13 @@ async def test_what_is_new_or_important_comes_first_when_asked_to(ana: Person) -
     assert [each["text"] for each in by_weight] == ["the code is blue", "the code is red"]
 
 
+async def test_what_is_nearly_nothing_counts_as_nothing(ana: Person) -> None:
+    await remember(ana.http, "tea", importance=1e-69)
+
+    [memory] = await found(ana, query="tea", importance=1e-69, recency=1e-69, threshold=1e-69)
+    assert memory["importance"] == 0
+
+
 async def test_a_context_stays_within_its_budget_and_says_what_it_saves(ana: Person) -> None:
     await remember(ana.http, *(f"The bakery number {n} sells bread and rolls." for n in range(30)))
 

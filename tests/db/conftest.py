@@ -49,5 +49,14 @@ async def owner(superuser: str) -> AsyncIterator[str]:
     name = f"test_{uuid4().hex}"
     async with await psycopg.AsyncConnection.connect(superuser, autocommit=True) as conn:
         await conn.execute(f"create database {name} owner owner".encode())
+        await install_vector(make_conninfo(superuser, dbname=name))
         yield make_conninfo(superuser, user="owner", dbname=name)
         await conn.execute(f"drop database {name} with (force)".encode())
+
+
+async def install_vector(conninfo: str) -> None:
+    """Takes a superuser, who the owner is not; Supabase lets a project's owner do it."""
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as conn:
+        await conn.execute("create schema extensions")
+        await conn.execute("create extension vector with schema extensions")
+        await conn.execute("grant usage, create on schema extensions to owner with grant option")

@@ -16,6 +16,7 @@ import pytest
 from recollect.db import embedded, statements
 from recollect.db.embedded.binaries import bin_dir
 from recollect.db.migrate import ChangedMigration, discover, migrate
+from tests.db.conftest import install_vector
 
 REPOSITORY = Path(__file__).parents[2]
 PASSWORD = "p@ss:w/ rd"
@@ -135,6 +136,7 @@ async def server(
             )
             for name in ("by_cli", "by_us", "by_repair"):
                 await conn.execute(f"create database {name} owner owner".encode())
+                await install_vector(server.conninfo(name, user="postgres"))
         server.supabase("db", "push", dbname="by_cli", project=project_of(server.directory / "project"))
         await migrate(server.conninfo("by_us"))
         yield server

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from recollect.access.models import Model, Moment
 from recollect.engine.filters import InvalidFilter
@@ -45,8 +45,10 @@ Filters = Annotated[
         examples=[{"AND": [{"category": "food"}, {"stars": {"gte": 4}}]}],
     ),
 ]
-Share = Annotated[float, Field(ge=0, le=1, strict=True)]
-Weight = Annotated[float, Field(ge=0, le=10, strict=True)]
+# Postgres keeps four bytes of these, and refuses what is nearly nothing.
+_Kept = AfterValidator(lambda given: round(given, 6))
+Share = Annotated[float, Field(ge=0, le=1, strict=True), _Kept]
+Weight = Annotated[float, Field(ge=0, le=10, strict=True), _Kept]
 HalfLife = Annotated[float, Field(ge=0.01, le=36_500, strict=True)]
 TrueOrFalse = Annotated[bool, Field(strict=True)]
 

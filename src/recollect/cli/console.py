@@ -105,7 +105,9 @@ async def waiting(
         yield
     finally:
         timer.cancel()
-        progress.stop()
+        # One that was never shown would leave an empty line behind.
+        if progress.live.is_started:
+            progress.stop()
 
 
 def validated(model: type[M], **fields: Any) -> M:

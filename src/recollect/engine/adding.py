@@ -58,6 +58,7 @@ class Adding:
             wanted.entities.parameters,
             [(message.role, message.name, message.text, message.occurred_at) for message in messages],
             wanted.occurred_at,
+            dict(wanted.metadata),
         )
         parameters = {
             **_of_all(wanted),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from recollect.access.models import Moment
-from recollect.db.tenancy import Tenancy, Transaction
 from recollect.errors import InvalidInput, NotFound
 from recollect.kit.text import Text
+
+if TYPE_CHECKING:
+    from recollect.db.tenancy import Tenancy, Transaction
 
 MAX_TEXT = 50_000
 MAX_MESSAGES = 1_000

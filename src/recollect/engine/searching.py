@@ -75,6 +75,8 @@ class Search:
         if known_size is None:
             rows = await tx.all(queries.words_in_few, asked, last=True)
         if known_size is not None or _total(rows).memories > FEW:
+            if rows:
+                await tx.finish()
             async with tx.still_open() as again:
                 asked |= {"known_size": known_size}
                 rows = await again.all(queries.words_in_many, asked, last=True)

@@ -84,7 +84,9 @@ async def test_the_same_request_again_adds_nothing(ana: Door) -> None:
 
 
 async def test_facts_are_distilled_and_each_stands_once(ana: Door) -> None:
-    added = await ana.add("I live in Berlin. I like tea. Blorp the zif?! Xyzzy.", infer=True, metadata={"a": 1})
+    added = await ana.add(
+        "I live in Berlin. I like tea. Blorp the zif?! Xyzzy.", infer=True, metadata={"a": 1}
+    )
     assert {change.text for change in added.results} >= {"I live in Berlin.", "I like tea."}
     assert added.made_by == "rules"
     memories = [await ana.got(change.id) for change in added.results]

@@ -14,8 +14,9 @@ from starlette.responses import JSONResponse, Response
 from recollect.bootstrap import Services
 from recollect.db.tenancy import Transaction
 from recollect.engine.dialect.models import UnknownProject
+from recollect.engine.mem0.models import NotSupported
 from recollect.errors import RecollectError
-from recollect.http.callers import Id
+from recollect.http.callers import Id, services
 from recollect.http.problems import response_to, response_to_invalid
 from recollect.http.routing import Handler, RecollectRoute, transaction
 
@@ -34,6 +35,11 @@ class Mem0Route(RecollectRoute):
 
         async def answer(request: Request) -> Response:
             try:
+                if services(request).settings.mem0_mode != "self-hosted":
+                    raise NotSupported(
+                        "mem0's protocol is spoken where MEM0_MODE is self-hosted; here mem0 itself keeps "
+                        "the memories, which /api/memories reaches."
+                    )
                 return await handle(request)
             except RecollectError as error:
                 return _as_mem0_does(response_to(error))
