@@ -189,10 +189,12 @@ def _of_facts(wanted: Addition, facts: Sequence[Fact]) -> dict[str, Any]:
 
 
 def _changes(rows: Sequence[dict[str, Any]], texts: Sequence[str]) -> list[Change]:
-    """What was superseded carries its own old text, and says by what."""
+    """What was superseded is named by its old text, before what supersedes it."""
     return [
-        Change(id=row["id"], text=row["before"], event="SUPERSEDE", previous=None)
-        if row["event"] == "SUPERSEDE"
-        else Change(id=row["id"], text=texts[row["nth"] - 1], event=row["event"])
+        Change(
+            id=row["id"],
+            text=row["before"] if row["event"] == "SUPERSEDE" else texts[row["nth"] - 1],
+            event=row["event"],
+        )
         for row in rows
     ]

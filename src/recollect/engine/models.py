@@ -120,12 +120,11 @@ class Update:
 
 
 class Change(BaseModel):
-    """What became of one turn or fact."""
+    """What became of one turn or fact, or of a fact that a new one supersedes."""
 
     id: UUID
     text: str
     event: Event
-    previous: str | None = None
 
 
 class Added(BaseModel):
