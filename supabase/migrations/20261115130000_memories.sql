@@ -123,7 +123,7 @@ create index idx_memories_terms on public.memories using gin (terms) with (gin_p
 call private.protect_tenants_own('public.memories');
 -- Memories come by functions that give them their places, and go by tombstones.
 revoke insert, update, delete on public.memories from authenticated;
-grant update (text, terms, tokens, digest, metadata, categories, occurred_at, expires_at, deleted_at, feedback,
+grant update (text, terms, tokens, digest, slot, metadata, categories, occurred_at, expires_at, deleted_at, feedback,
               feedback_reason, event, reason)
   on public.memories to authenticated;
 
@@ -226,19 +226,22 @@ begin
   new.actor := coalesce((auth.jwt() ->> 'act')::uuid, auth.uid());
   return new;
 end $$;
+-- That what superseded it is purged is no change of the memory itself.
 create trigger count_version before update on public.memories
-  for each row execute function private.version_memory();
+  for each row when (new.superseded_by is not null or old.superseded_by is null)
+  execute function private.version_memory();
 
 create function private.keep_versions() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   insert into public.memory_versions
     (memory_id, version, owner_id, workspace_id, text, metadata, event, actor, reason, made_at)
-  select id, version, owner_id, workspace_id, text, metadata, event, actor, reason, updated_at from before;
+  select b.id, b.version, b.owner_id, b.workspace_id, b.text, b.metadata, b.event, b.actor, b.reason, b.updated_at
+  from before b join changed c on c.id = b.id where c.version > b.version;
   return null;
 end $$;
 create trigger keep_versions after update on public.memories
-  referencing old table as before for each statement execute function private.keep_versions();
+  referencing old table as before new table as changed for each statement execute function private.keep_versions();
 
 create function private.tell_memories() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -249,7 +252,8 @@ begin
          jsonb_strip_nulls(jsonb_build_object(
            'memoryId', m.id, 'event', m.event, 'version', m.version,
            'user', m.of_user, 'agent', m.of_agent, 'app', m.of_app, 'run', m.of_run))
-  from changed m;
+  from changed m
+  where tg_op = 'INSERT' or m.updated_at >= now();
   perform pg_notify('recollect_outbox', '');
   return null;
 end $$;

@@ -39,6 +39,14 @@ language sql volatile set search_path = '' as $$
 $$;
 comment on function private.hold_stream is 'The stream, made if missing, held until the transaction ends.';
 
+create function private.bury_expired(in_tenant uuid, said bytea[]) returns void
+language sql volatile set search_path = '' as $$
+  update public.memories m set deleted_at = now(), event = 'DELETE', reason = 'expired, and said again'
+  where m.tenant = in_tenant and m.digest = any (said) and m.deleted_at is null and m.valid_until is null
+    and m.expires_at <= now()
+$$;
+comment on function private.bury_expired is 'What has expired does not stand in the way of its being said again.';
+
 create function private.add_turns(
   in_workspace uuid, user_named text, agent_named text, app_named text, run_named text,
   texts text[], roles text[], speakers text[], digests bytea[], words text[], sizes integer[], model_named text, dimension_named smallint, vectors text[],
@@ -55,6 +63,7 @@ declare
 begin
   perform private.hold_to_tenant(coalesce(in_workspace, for_owner), '{owner,admin,reviewer,member}');
   lane := private.hold_stream(for_owner, in_workspace, user_named, agent_named, app_named, run_named);
+  perform private.bury_expired(lane.tenant, digests);
   perform private.note_model(model_named);
   return query
   with given as (
@@ -107,13 +116,19 @@ declare
   stored uuid;
   previous record;
   this_moment timestamptz;
+  told_at timestamptz;
+  newer record;
+  -- Where nobody else is named, the run is whom it is about.
+  of_nobody_else text := case when num_nonnulls(user_named, agent_named, app_named) = 0 then run_named end;
 begin
   perform private.hold_to_tenant(coalesce(in_workspace, for_owner), '{owner,admin,reviewer,member}');
   -- One at a time for each entity: of two that contradict each other, one comes second.
-  lane := private.hold_stream(for_owner, in_workspace, user_named, agent_named, app_named, null);
+  lane := private.hold_stream(for_owner, in_workspace, user_named, agent_named, app_named, of_nobody_else);
   perform private.note_model(model_named);
   -- When it is our turn, and not when we began to wait for it.
   this_moment := clock_timestamp();
+  told_at := coalesce(said_at, this_moment);
+  perform private.bury_expired(lane.tenant, digests);
   for fact in
     select * from unnest(texts, digests, slots, words, sizes, vectors, weights) with ordinality
       as g (said, digest, slot, terms, tokens, vector, weight, nth)
@@ -125,12 +140,18 @@ begin
       continue;
     end if;
     stored := private.new_id();
+    -- What is told late and was true earlier is history from the start.
+    select m.id, m.valid_from into newer from public.memories m
+    where m.tenant = lane.tenant and m.slot = fact.slot and m.deleted_at is null and m.valid_until is null
+      and m.valid_from > told_at;
     for previous in
       update public.memories m
-      set valid_until = this_moment, superseded_by = stored, event = 'SUPERSEDE', reason = coalesce(because, 'a newer fact says otherwise')
+      set valid_until = this_moment, superseded_by = stored, event = 'SUPERSEDE',
+          reason = coalesce(because, 'a newer fact says otherwise')
       where m.tenant = lane.tenant and m.deleted_at is null and m.valid_until is null and m.kind = 'fact'
         and m.of_user is not distinct from user_named and m.of_agent is not distinct from agent_named
-        and m.of_app is not distinct from app_named
+        and m.of_app is not distinct from app_named and (of_nobody_else is null or m.of_run = of_nobody_else)
+        and m.valid_from <= told_at
         and (m.slot = fact.slot or m.id in (
           select (r.value #>> '{}')::uuid from jsonb_array_elements(coalesce(replaced -> (fact.nth - 1)::integer, '[]')) r))
       returning m.id, m.text
@@ -139,18 +160,20 @@ begin
     end loop;
     insert into public.memories
       (id, owner_id, workspace_id, of_user, of_agent, of_app, of_run, kind, text, metadata, categories, importance,
-       terms, tokens, digest, slot, occurred_at, expires_at, valid_from, actor, reason, made_by)
+       terms, tokens, digest, slot, occurred_at, expires_at, valid_from, valid_until, superseded_by, actor, reason, made_by)
     values
       (stored, for_owner, in_workspace, user_named, agent_named, app_named, run_named, 'fact', fact.said, described,
-       in_categories, fact.weight, private.terms(lane.tenant, fact.terms), fact.tokens, fact.digest, fact.slot, said_at, until, coalesce(said_at, this_moment),
-       coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), because, made_with);
+       in_categories, fact.weight, private.terms(lane.tenant, fact.terms), fact.tokens, fact.digest, fact.slot, said_at,
+       until, told_at, newer.valid_from, newer.id, coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), because, made_with);
     if fact.vector is not null then
       insert into public.memory_links (memory_id, other_id, owner_id, workspace_id, similarity)
       select stored, m.id, for_owner, in_workspace, 1 - (v.embedding <=> fact.vector::vector)
       from public.memory_vectors v
-      join private.memories_in(lane.tenant, user_named, agent_named, app_named, null, false, false, null, null) m
-        on m.id = v.memory_id
-      where v.model = model_named and m.kind = 'fact' and m.id <> stored
+      join private.memories_in(
+        lane.tenant, user_named, agent_named, app_named, of_nobody_else, false, false, null, null) m on m.id = v.memory_id
+      where v.model = model_named and v.dimension = dimension_named and m.kind = 'fact' and m.id <> stored
+        and m.of_user is not distinct from user_named and m.of_agent is not distinct from agent_named
+        and m.of_app is not distinct from app_named
         and 1 - (v.embedding <=> fact.vector::vector) >= nearly
       order by v.embedding <=> fact.vector::vector limit 5;
       insert into public.memory_vectors (memory_id, owner_id, workspace_id, model, dimension, embedding)
@@ -268,7 +291,7 @@ begin
     select v.memory_id, 1 - ((v.embedding::vector(%1$s)) <=> $1)
     from public.memory_vectors v join private.memories_in(
       %2$L, $2, $3, $4, $5, $6, $7, $8, $9) m on m.id = v.memory_id
-    where v.tenant = %2$L and v.model = %3$L
+    where v.tenant = %2$L and v.model = %3$L and v.dimension = %1$s
     order by (v.embedding::vector(%1$s)) <=> $1 limit $10
   $sql$, vector_dims(wanted), in_tenant, model_named)
   using wanted, by_user, by_agent, by_app, by_run, with_expired, with_superseded, passing, "values", best;
@@ -323,7 +346,8 @@ begin
            -- Looked up one by one: so it takes as long for the first searches in a new database, of which Postgres
            -- knows nothing yet, as for all others.
            (select greatest(1 - (v.embedding <=> wanted), 0) from public.memory_vectors v
-            where v.tenant = in_tenant and v.model = model_named and v.memory_id = m.id) as similarity,
+            where v.tenant = in_tenant and v.model = model_named and v.memory_id = m.id
+              and v.dimension = vector_dims(wanted)) as similarity,
            case when recency_weighs > 0 then
              -- No smaller than what a number can hold.
              power(0.5::float8, least(greatest(extract(epoch from now() - coalesce(m.occurred_at, m.created_at)), 0)::float8
@@ -394,7 +418,7 @@ begin
   end loop;
 end $$;
 
-revoke execute on function private.hold_to_tenant, private.delete_memories, private.term, private.terms, private.hold_stream, private.add_turns, private.add_facts, private.words_in_few, private.words_in_many,
+revoke execute on function private.bury_expired, private.hold_to_tenant, private.delete_memories, private.term, private.terms, private.hold_stream, private.add_turns, private.add_facts, private.words_in_few, private.words_in_many,
   private.index_for, private.is_indexed, private.nearest_by_index, private.find_memories from public;
 grant execute on function private.delete_memories, private.term, private.terms, private.hold_stream, private.add_turns, private.add_facts, private.words_in_few, private.words_in_many,
   private.index_for, private.is_indexed, private.nearest_by_index, private.find_memories to authenticated, service_role;

@@ -101,6 +101,7 @@ async def test_a_turn_is_found_by_the_words_of_its_neighbour(somebody: Remembere
     ("said", "user", "error"),
     [
         (["hello"], None, NoEntity),
+        (["hello"], "\N{GRINNING FACE}" * 400, InvalidInput),
         (["x" * 50_001], "ana", TextTooLong),
         (["", "   "], "ana", InvalidInput),
         (["nul \x00 inside"], "ana", InvalidInput),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
 from recollect.bootstrap import Services, build_services
 from recollect.engine.models import Message
+from recollect.engine.service import Engine
 from recollect.engine.upkeep import Upkeep
 from recollect.settings import Settings
 from tests.conftest import make_settings
@@ -56,6 +58,57 @@ async def test_a_newer_fact_supersedes_the_one_it_contradicts(somebody: Remember
     history = await somebody.do(lambda tx: somebody.services.engine.history(tx, old.id))
     assert [version.event for version in history] == ["ADD", "SUPERSEDE"]
     assert [memory.text for memory in await somebody.search("Where do I live?")] == [current.text]
+
+
+async def test_where_only_a_run_is_named_its_facts_are_its_own(somebody: Rememberer) -> None:
+    for run, name in (("r1", "Ana"), ("r2", "Bob")):
+        await somebody.add(f"My name is {name}.", "I love hiking.", user=None, run=run, infer=True)
+    facts = {(memory.run, memory.text) for memory in await somebody.all(None)}
+    assert facts == {
+        ("r1", "My name is Ana."),
+        ("r1", "I love hiking."),
+        ("r2", "My name is Bob."),
+        ("r2", "I love hiking."),
+    }
+
+
+async def test_a_changed_fact_no_longer_answers_its_old_question(somebody: Rememberer) -> None:
+    [home] = (await somebody.add("I live in Rome.", infer=True)).results
+    engine = somebody.services.engine
+    await somebody.do(lambda tx: engine.update(tx, home.id, text="I am allergic to peanuts."))
+    await somebody.add("I live in Madrid.", infer=True)
+    assert await somebody.texts() == ["I am allergic to peanuts.", "I live in Madrid."]
+
+
+async def test_what_is_told_late_and_was_true_earlier_does_not_supersede(somebody: Rememberer) -> None:
+    await somebody.add("I live in Madrid.", infer=True, occurred_at=datetime(2026, 1, 1, tzinfo=UTC))
+    await somebody.add("I live in Rome.", infer=True, occurred_at=datetime(2019, 1, 1, tzinfo=UTC))
+    assert await somebody.texts() == ["I live in Madrid."]
+    rome = next(each for each in await somebody.all(superseded=True) if "Rome" in each.text)
+    assert rome.valid_until == datetime(2026, 1, 1, tzinfo=UTC)
+    assert rome.superseded_by is not None
+
+
+@pytest.mark.parametrize("infer", [True, False])
+async def test_what_has_expired_can_be_said_again(somebody: Rememberer, infer: bool) -> None:
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    await somebody.add("I love hiking.", infer=infer, expires_at=past)
+    [again] = (await somebody.add("I love hiking.", infer=infer)).results
+    assert again.event == "ADD"
+    assert await somebody.texts() == ["I love hiking."]
+
+
+async def test_purging_what_superseded_a_fact_is_no_change_of_it(
+    somebody: Rememberer, services: Services
+) -> None:
+    [rome] = (await somebody.add("I live in Rome.", infer=True)).results
+    madrid = (await somebody.add("I live in Madrid.", infer=True)).results[-1]
+    engine = somebody.services.engine
+    await somebody.do(lambda tx: engine.delete(tx, madrid.id))
+    at_once = Engine(DrawnVectors(), services.llm, meaning_weighs=0.5, keep_deleted_days=0)
+    assert await at_once.purge(services.tenancy) == 1
+    history = await somebody.do(lambda tx: engine.history(tx, rome.id))
+    assert [version.event for version in history] == ["ADD", "SUPERSEDE"]
 
 
 async def test_of_two_contradictions_told_at_once_one_is_current(somebody: Rememberer) -> None:

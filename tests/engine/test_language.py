@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.engine.language import languages_of, query_terms, terms_of, words_of
+from recollect.engine.language import MAX_TERMS, languages_of, query_terms, terms_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,16 @@ def test_what_carries_nothing_is_left_out_unless_there_is_nothing_else() -> None
 
 
 def test_scripts_without_spaces_are_cut_into_pairs() -> None:
-    stored = set(terms_of("我喜欢在山里徒步旅行"))
-    assert all(stored & set(forms) for forms in query_terms("徒步"))
+    for said, asked in (
+        ("我喜欢在山里徒步旅行", "徒步"),
+        ("我" * 70 + "过敏", "过敏"),
+        ("저는 서울에 살아요", "서울"),
+    ):
+        assert all(set(terms_of(said)) & set(forms) for forms in query_terms(asked)), asked
+
+
+def test_a_question_of_a_thousand_words_asks_for_so_many_terms_only() -> None:
+    assert len(query_terms(" ".join(f"word{number}" for number in range(1_000)))) == MAX_TERMS
 
 
 @given(st.text(max_size=300))

@@ -161,7 +161,9 @@ def check_metadata(metadata: Any) -> None:
 
 
 def _of_entity(parameters: dict[str, Any]) -> list[str | None]:
-    return [parameters["of_user"], parameters["of_agent"], parameters["of_app"]]
+    """Whom a fact is about: user, agent and application in whichever run, or the run if none is named."""
+    named = [parameters["of_user"], parameters["of_agent"], parameters["of_app"]]
+    return named if any(named) else [*named, parameters["of_run"]]
 
 
 def _of_all(wanted: Addition) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import resources
+from itertools import islice
 from typing import Any
 
 import snowballstemmer
@@ -37,6 +38,8 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]+
 _WORD = re.compile(r"\w+")
 _POSSESSIVE = re.compile(r"['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
 MAX_WORD = 64
+# A question that is longer has said by then what it is about.
+MAX_TERMS = 64
 # By so much another language must be likelier than the default: half a word that no other language has.
 CLEARLY = 0.5
 
@@ -46,7 +49,9 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    bare = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    # Korean syllables come apart like accents do, and belong together.
+    return unicodedata.normalize("NFC", bare)
 
 
 def words_of(text: str) -> list[str]:
@@ -55,7 +60,7 @@ def words_of(text: str) -> list[str]:
     found = _WORD.findall(folded)
     if folded.isascii():
         return [word[:MAX_WORD] for word in found]
-    return [part for word in found for part in _parts(word[:MAX_WORD])]
+    return [part[:MAX_WORD] for word in found for part in _parts(word)]
 
 
 def _parts(word: str) -> Iterator[str]:
@@ -111,7 +116,7 @@ def query_terms(text: str) -> list[tuple[str, ...]]:
         tuple(dict.fromkeys(stem(word, language) for language in (*likely, DEFAULT)))
         for word in dict.fromkeys(_telling(words, common_in))
     )
-    return list(dict.fromkeys(forms))
+    return list(islice(dict.fromkeys(forms), MAX_TERMS))
 
 
 def _telling(words: list[str], languages: tuple[str, ...]) -> list[str]:

@@ -21,6 +21,7 @@ MAX_TEXT = 50_000
 MAX_MESSAGES = 1_000
 MAX_FOUND = 1_000
 MAX_METADATA_BYTES = 65_536
+MAX_NAMES = 1_500
 
 Event = Literal["ADD", "UPDATE", "DELETE", "SUPERSEDE", "FEEDBACK", "RESTORE", "NONE"]
 Feedback = Literal["POSITIVE", "NEGATIVE", "VERY_NEGATIVE"]
@@ -60,6 +61,11 @@ class Entities:
         """These, or an error if there is none."""
         if not any((self.user, self.agent, self.app, self.run)):
             raise NoEntity
+        if (
+            sum(len((name or "").encode()) for name in (self.user, self.agent, self.app, self.run))
+            > MAX_NAMES
+        ):
+            raise InvalidInput(f"user, agent, app and run: at most {MAX_NAMES:,} bytes together.")
         return self
 
     @property

@@ -68,6 +68,8 @@ with changed as (
       terms = case when %(text)s is null then m.terms else private.terms(m.tenant, %(words)s) end,
       tokens = coalesce(%(tokens)s, m.tokens),
       digest = coalesce(%(digest)s, m.digest),
+      -- Whatever question the new text answers, it need not be the old one's.
+      slot = case when %(text)s is null then m.slot end,
       metadata = coalesce(%(metadata)s::jsonb, m.metadata),
       expires_at = case when %(keep_expiry)s then m.expires_at else %(expires_at)s::timestamptz end,
       occurred_at = coalesce(%(occurred_at)s::timestamptz, m.occurred_at),
@@ -137,8 +139,11 @@ order by l.similarity desc, 1
 -- current_facts
 -- The newest facts of an entity, for a model to compare new ones with.
 select m.id, m.text from private.memories_in(
-  coalesce(%(workspace)s, auth.uid()), %(of_user)s, %(of_agent)s, %(of_app)s, null, false, false, null, null) m
-where m.kind = 'fact'
+  coalesce(%(workspace)s, auth.uid()), %(of_user)s, %(of_agent)s, %(of_app)s,
+  case when num_nonnulls(%(of_user)s::text, %(of_agent)s::text, %(of_app)s::text) = 0 then %(of_run)s::text end,
+  false, false, null, null) m
+where m.kind = 'fact' and m.of_user is not distinct from %(of_user)s and m.of_agent is not distinct from %(of_agent)s
+  and m.of_app is not distinct from %(of_app)s
 order by m.created_at desc, m.id desc
 limit %(limit)s
 
@@ -159,10 +164,14 @@ delete from public.memories where id in (
   order by m.deleted_at limit %(batch)s for update skip locked
 )
 
+-- purge_streams
+-- Forget streams that nothing is left of, and with them whom they were about.
+delete from public.memory_streams s where not exists (select from public.memories m where m.stream = s.id)
+
 -- without_vectors
 -- A batch of memories that have no vector of this model yet, in the order of their ids.
 select m.id, m.text, m.speaker from public.memories m
-where m.id > %(after)s and m.deleted_at is null
+where m.id > %(after)s
   and not exists (select from public.memory_vectors v where v.tenant = m.tenant and v.memory_id = m.id and v.model = %(model)s)
 order by m.id
 limit %(batch)s

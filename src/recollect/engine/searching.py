@@ -41,7 +41,8 @@ class Search:
     async def find(self, tx: Transaction, wanted: Wanted) -> list[Found]:
         scope = scope_parameters(wanted.where)
         terms = query_terms(wanted.query)
-        size, by_words = await self._by_words(tx, scope, terms)
+        best = max(BEST, 2 * wanted.limit)
+        size, by_words = await self._by_words(tx, scope, terms, best)
         if not size:
             return []
         vector = await self._meaning(wanted.query)
@@ -51,7 +52,7 @@ class Search:
             "model": self._embedder.model,
             "vector": vector,
             "by_index": vector is not None and size > EXACT,
-            "best": max(BEST, 2 * wanted.limit) if vector is not None else 0,
+            "best": best if vector is not None else 0,
             "lexical": 1.0 if by_words.memories else 0.0,
             "meaning": self._meaning_weighs if vector is not None else 0.0,
             "recency": wanted.recency,
@@ -65,11 +66,11 @@ class Search:
         return _found(rows, by_words, explain=wanted.explain)
 
     async def _by_words(
-        self, tx: Transaction, scope: dict[str, Any], terms: Sequence[tuple[str, ...]]
+        self, tx: Transaction, scope: dict[str, Any], terms: Sequence[tuple[str, ...]], best: int
     ) -> tuple[int, Ranked]:
         forms = {form: number for number, each in enumerate(terms) for form in each}
-        key = tuple(map(str, scope.values()))
-        asked = {**scope, "words": list(forms), "few": FEW, "best": BEST_BY_WORDS}
+        key = (str(tx.caller.credential), *(str(getattr(each, "obj", each)) for each in scope.values()))
+        asked = {**scope, "words": list(forms), "few": FEW, "best": max(BEST_BY_WORDS, best)}
         known_size = self._known_size(key)
         rows: Sequence[dict[str, Any]] = ()
         if known_size is None:
@@ -84,7 +85,7 @@ class Search:
         # Nothing may be held while the meaning is found out, which can take another server.
         await tx.finish()
         total = _total(rows)
-        return total.memories, _ranked(rows, list(forms.values()), total, len(terms))
+        return total.memories, _ranked(rows, list(forms.values()), total, words=len(terms), best=best)
 
     def _known_size(self, key: tuple[Any, ...]) -> int | None:
         counted = self._sizes.get(key)
@@ -104,7 +105,7 @@ class Search:
             vectors = await self._embedder.embed([query])
         except EmbeddingFailed as error:
             # Words still find most; nothing is written on the strength of it.
-            log.warning("searching by words alone", reason=str(error))
+            log.warning("searching by words alone", reason=error.code)
             return None
         return vector_text(vectors[0])
 
@@ -114,7 +115,9 @@ def _total(rows: Sequence[dict[str, Any]]) -> Scope:
     return Scope(first["times"], first["length"] or 0)
 
 
-def _ranked(rows: Sequence[dict[str, Any]], numbers: Sequence[int], total: Scope, words: int) -> Ranked:
+def _ranked(
+    rows: Sequence[dict[str, Any]], numbers: Sequence[int], total: Scope, *, words: int, best: int
+) -> Ranked:
     postings: list[Posting] = []
     found_in: dict[int, int] = {}
     for row in rows:
@@ -126,7 +129,7 @@ def _ranked(rows: Sequence[dict[str, Any]], numbers: Sequence[int], total: Scope
         else:
             where = row["memory_id"], row["stream"], row["place"], row["length"]
             postings.append(Posting(number, row["times"], *where))
-    return rank(postings, total, words, found_in, BEST)
+    return rank(postings, total, words, found_in, best)
 
 
 def _candidates(by_words: Ranked) -> dict[str, Any]:

@@ -196,4 +196,7 @@ class Engine:
                 gone = await tx.run(queries.purge_deleted, parameters, last=True)
             purged += gone
             if gone < PURGE_BATCH:
-                return purged
+                break
+        async with tenancy.acting_as(SERVICE) as tx:
+            await tx.run(queries.purge_streams, last=True)
+        return purged

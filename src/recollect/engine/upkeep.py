@@ -88,8 +88,13 @@ class Upkeep:
             if tenant["dimension"] > MOST_DIMENSIONS:
                 log.warning("vectors are too long for an index", dimension=tenant["dimension"])
                 continue
-            await self._build(tenant["index_name"], tenant["tenant"], tenant["dimension"])
-            built += 1
+            try:
+                await self._build(tenant["index_name"], tenant["tenant"], tenant["dimension"])
+            except psycopg.Error as error:
+                # One that cannot be built keeps nobody else from theirs; search does without it.
+                log.warning("an index could not be built", tenant=str(tenant["tenant"]), state=error.sqlstate)
+            else:
+                built += 1
         return built
 
     async def _build(self, name: str, tenant: UUID, dimension: int) -> None:
@@ -105,11 +110,12 @@ class Upkeep:
                 sql.SQL(
                     "create index concurrently {} on public.memory_vectors"
                     " using hnsw ((embedding::vector({})) vector_cosine_ops)"
-                    " where tenant = {} and model = {}"
+                    " where tenant = {} and model = {} and dimension = {}"
                 ).format(
                     sql.Identifier(name),
                     sql.Literal(dimension),
                     sql.Literal(tenant),
                     sql.Literal(self._embedder.model),
+                    sql.Literal(dimension),
                 )
             )

@@ -21,6 +21,13 @@ MIA = {"user_id": "mia"}
 ODD_NAMES = ["a/b", "50%", "50%25", "ana maría/ñ", "名前", "a b?c#d&e=f", "../up", "x/profile", "a/", "*x"]
 
 
+@pytest.fixture(params=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Both clients: here is every method that an application uses daily."""
+    found: str = request.param
+    return found
+
+
 def day(days: int) -> str:
     return (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
 

@@ -35,7 +35,7 @@ from recollect.engine.models import (
 )
 from recollect.errors import InvalidInput
 from recollect.http.callers import Id
-from recollect.kit.text import Text
+from recollect.kit.text import Text, check_json
 
 ENTITIES = ("user_id", "agent_id", "app_id", "run_id")
 ANY = "*"
@@ -350,5 +350,6 @@ def read_filters(given: str) -> dict[str, Any]:
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         if isinstance(found, dict):
+            check_json(found)
             return found
     raise InvalidFilter('filters: write them as JSON, such as {"user_id": "ana"}.')
