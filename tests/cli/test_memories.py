@@ -193,13 +193,14 @@ async def test_a_viewer_reads_a_workspace_and_is_told_that_this_is_all(
 async def test_stored_text_cannot_command_the_terminal(recollect: Run, ana: Person) -> None:
     [memory] = await remember(ana.http, NASTY, user=NASTY)
     of_ana = ("--user", ana.email)
-    for outcome in await asyncio.gather(
+    shown = await asyncio.gather(
         recollect("memories", "list", *of_ana),
         recollect("memories", "search", "owned", *of_ana),
         recollect("memories", "history", memory, *of_ana),
         recollect("memories", "show", memory, *of_ana),
-        recollect("memories", "update", memory, "--text", "tame", *of_ana),
-    ):
+    )
+    changed = await recollect("memories", "update", memory, "--text", "tame", *of_ana)
+    for outcome in (*shown, changed):
         assert outcome.code == 0
         assert not {"\x1b", "\x07", "\x9b"} & set(outcome.out)
         assert "[bold]x[/bold]" in outcome.out

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import DictRow
-
-from recollect.db.queries import Query
-from recollect.db.tenancy import Transaction
 from recollect.errors import NotAllowed
+
+# The command line knows these errors too, and need not load the database's driver for them.
+if TYPE_CHECKING:
+    from psycopg.rows import DictRow
+
+    from recollect.db.queries import Query
+    from recollect.db.tenancy import Transaction
 
 
 class RoleTooLow(NotAllowed):
