@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import numpy as np
+import psycopg
 import pytest
 
 from recollect.bootstrap import Services
@@ -16,10 +17,15 @@ from recollect.engine.embedding.models import EmbeddingFailed, Vectors
 from recollect.engine.models import Entities, Wanted, Where
 from recollect.engine.service import Engine
 from recollect.errors import InvalidInput, NotFound
+from tests.conftest import until
 from tests.engine.conftest import Rememberer
 from tests.engine.vectors import DrawnVectors
 
 pytestmark = pytest.mark.anyio
+
+SCANS_OF_INDEX = """
+select sum(idx_scan) from pg_stat_user_indexes where indexrelname like 'idx_memory_vectors_near%'
+"""
 
 
 def with_embedder(somebody: Rememberer, embedder: object, *, weighs: float = 0.5) -> Rememberer:
@@ -245,6 +251,16 @@ class TestLargeScopes:
             nearest = {texts[place] for place in np.argsort(-(stored @ question))[:10]}
             found = {memory.text for memory in await drawn.search(f"question {number}")}
             assert len(nearest & found) >= 9
+
+        async def index_was_used() -> bool:
+            # Counted by the session that searches, and told by it from time to time while it works.
+            await drawn.search("question")
+            async with await psycopg.AsyncConnection.connect(services.database.admin) as connection:
+                cursor = await connection.execute(SCANS_OF_INDEX)
+                row = await cursor.fetchone()
+            return row is not None and row[0] > 0
+
+        await until(index_was_used)
         few = Where(Entities(user="ana"), filters={"run_id": {"in": ["run 0"]}})
         [question] = await embedder.embed(["question"])
         nearest = {texts[:100][place] for place in np.argsort(-(stored[:100] @ question))[:10]}

@@ -54,12 +54,7 @@ class Adding:
         texts = [message.text for message in messages]
         spoken = [spoken_text(message.text, message.name) for message in messages]
         vectors = await self._embedder.embed(spoken)
-        request = digest(
-            wanted.entities.parameters,
-            [(message.role, message.name, message.text, message.occurred_at) for message in messages],
-            wanted.occurred_at,
-            dict(wanted.metadata),
-        )
+        request = request_digest(wanted, messages)
         parameters = {
             **_of_all(wanted),
             "texts": texts,
@@ -127,6 +122,16 @@ class Adding:
 def spoken_text(text: str, speaker: str | None) -> str:
     """A turn with who said it, as words and meaning are taken from it."""
     return f"{speaker}: {text}" if speaker else text
+
+
+def request_digest(wanted: Addition, messages: Sequence[Message]) -> bytes:
+    """What makes a request the same as another: to repeat it is to say nothing new."""
+    return digest(
+        wanted.entities.parameters,
+        [(message.role, message.name, message.text, message.occurred_at) for message in messages],
+        wanted.occurred_at,
+        dict(wanted.metadata),
+    )
 
 
 def fact_digest(wanted: dict[str, Any], text: str) -> bytes:

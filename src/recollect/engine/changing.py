@@ -28,7 +28,7 @@ class Changing:
 
     async def change(self, tx: Transaction, wanted: Sequence[Update], reason: str | None) -> list[Memory]:
         # In the order of their ids, so that two who change the same ones do not wait for each other.
-        updates = sorted(map(_checked, wanted), key=lambda update: update.memory_id)
+        updates = sorted(map(checked_update, wanted), key=lambda update: update.memory_id)
         rows = await self._new_texts(tx, updates)
         changed: list[Memory] = []
         async with tx.still_open() as writing:
@@ -72,7 +72,7 @@ class Changing:
         ]
 
 
-def _checked(update: Update) -> Update:
+def checked_update(update: Update) -> Update:
     if (update.text, update.metadata, update.expires_at, update.occurred_at) == (None, None, "keep", None):
         raise InvalidInput("There is nothing to change: give text, metadata, expires_at or occurred_at.")
     if update.metadata is not None:

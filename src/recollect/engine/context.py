@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from recollect.engine.models import Context, Found, Memory
+from recollect.engine.models import Context, Found, Memory, Wanted
+from recollect.errors import InvalidInput
 
 _PIECES = re.compile(r"[A-Za-z]+|\d|[^\sA-Za-z\d]")
 # Tokenisers cut English words into pieces of about this many letters; other scripts cost a token a letter.
 LETTERS_A_TOKEN = 5
+MAX_BUDGET = 1_000_000
+CANDIDATES = 300
 
 
 def tokens_in(text: str) -> int:
@@ -22,6 +26,13 @@ def line_for(memory: Memory) -> str:
     when = memory.occurred_at or memory.created_at
     said_by = f"{memory.speaker}: " if memory.speaker else ""
     return f"- [{when:%Y-%m-%d}] {said_by}{memory.text}"
+
+
+def candidates(wanted: Wanted, budget: int) -> Wanted:
+    """The search whose results a context is chosen from."""
+    if not 1 <= budget <= MAX_BUDGET:
+        raise InvalidInput(f"budget_tokens: between 1 and {MAX_BUDGET:,}.")
+    return replace(wanted, limit=CANDIDATES, explain=False)
 
 
 def compose(found: Sequence[Found], budget: int, whole: int) -> Context:

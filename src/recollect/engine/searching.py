@@ -10,9 +10,10 @@ from typing import Any
 from recollect.db.tenancy import Transaction
 from recollect.engine.embedding.models import Embedder, EmbeddingFailed
 from recollect.engine.language import query_terms
-from recollect.engine.models import Breakdown, Found, Wanted
+from recollect.engine.models import MAX_FOUND, Breakdown, Found, Wanted
 from recollect.engine.ranking import Posting, Ranked, Scope, rank
 from recollect.engine.store import memory_from, queries, scope_parameters, vector_text
+from recollect.errors import InvalidInput
 from recollect.kit.logs import logger
 
 log = logger("engine")
@@ -30,6 +31,17 @@ SIZES_KEPT = 10_000
 # What similarity counts beside words, which count 1; measured with `make bench-retrieval`.
 SENTENCE_ENCODER_WEIGHS = 0.5
 WORD_TABLE_WEIGHS = 0.25
+MAX_QUERY = 10_000
+
+
+def check_search(wanted: Wanted) -> None:
+    """An error for what no engine can look for."""
+    if not wanted.query.strip():
+        raise InvalidInput("query: say what to look for.")
+    if len(wanted.query) > MAX_QUERY:
+        raise InvalidInput(f"query: at most {MAX_QUERY:,} characters.")
+    if not 1 <= wanted.limit <= MAX_FOUND:
+        raise InvalidInput(f"limit: between 1 and {MAX_FOUND:,}.")
 
 
 class Search:

@@ -10,10 +10,9 @@ from uuid import UUID
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.engine.adding import Adding
 from recollect.engine.changing import Changing
-from recollect.engine.context import compose
+from recollect.engine.context import candidates, compose
 from recollect.engine.embedding.models import Embedder
 from recollect.engine.models import (
-    MAX_FOUND,
     Added,
     Addition,
     Context,
@@ -28,14 +27,11 @@ from recollect.engine.models import (
     Wanted,
     Where,
 )
-from recollect.engine.searching import Search
+from recollect.engine.searching import Search, check_search
 from recollect.engine.store import memory_from, queries, scope_parameters
-from recollect.errors import InvalidInput
 from recollect.llm.service import Llm
 
 PURGE_BATCH = 1_000
-MAX_QUERY = 10_000
-CANDIDATES_FOR_CONTEXT = 300
 
 
 class Engine:
@@ -56,28 +52,12 @@ class Engine:
 
     async def search(self, tx: Transaction, wanted: Wanted) -> list[Found]:
         """The memories that fit a query best, best first."""
-        if not wanted.query.strip():
-            raise InvalidInput("query: say what to look for.")
-        if len(wanted.query) > MAX_QUERY:
-            raise InvalidInput(f"query: at most {MAX_QUERY:,} characters.")
-        if not 1 <= wanted.limit <= MAX_FOUND:
-            raise InvalidInput(f"limit: between 1 and {MAX_FOUND:,}.")
+        check_search(wanted)
         return await self._search.find(tx, wanted)
 
     async def context(self, tx: Transaction, wanted: Wanted, *, budget_tokens: int) -> Context:
         """The best memories as text within a budget, instead of a whole history in a prompt."""
-        if not 1 <= budget_tokens <= 1_000_000:
-            raise InvalidInput("budget_tokens: between 1 and 1,000,000.")
-        candidates = Wanted(
-            wanted.query,
-            wanted.where,
-            limit=CANDIDATES_FOR_CONTEXT,
-            recency=wanted.recency,
-            half_life=wanted.half_life,
-            importance=wanted.importance,
-            threshold=wanted.threshold,
-        )
-        found = await self.search(tx, candidates)
+        found = await self.search(tx, candidates(wanted, budget_tokens))
         async with tx.still_open() as reading:
             whole = await reading.one(queries.count_memories, scope_parameters(wanted.where), last=True)
         return compose(found, budget_tokens, whole["tokens"])

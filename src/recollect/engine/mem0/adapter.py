@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from recollect.db.tenancy import Tenancy, Transaction
-from recollect.engine.adding import check_metadata, check_text, checked, fact_digest
-from recollect.engine.context import compose
+from recollect.engine.adding import checked, fact_digest, request_digest
+from recollect.engine.changing import checked_update
+from recollect.engine.context import candidates, compose
 from recollect.engine.extraction import rules
 from recollect.engine.extraction.model import extract_with
 from recollect.engine.extraction.models import Extraction, Said
 from recollect.engine.mem0.models import Acting, Kept, NotSupported, Piece, Rights, Tenant
 from recollect.engine.mem0.store import queries
 from recollect.engine.models import (
-    MAX_FOUND,
     Added,
     Addition,
     Change,
@@ -40,12 +39,10 @@ from recollect.engine.models import (
     Wanted,
     Where,
 )
+from recollect.engine.searching import check_search
 from recollect.engine.store import digest
-from recollect.errors import InvalidInput
 from recollect.llm.service import Llm
 
-MAX_QUERY = 10_000
-CANDIDATES_FOR_CONTEXT = 300
 DELETE_BATCH = 500
 
 
@@ -145,12 +142,7 @@ class Mem0Engine(ABC):
 
     async def search(self, tx: Transaction, wanted: Wanted) -> list[Found]:
         """The memories that fit a query best, best first."""
-        if not wanted.query.strip():
-            raise InvalidInput("query: say what to look for.")
-        if len(wanted.query) > MAX_QUERY:
-            raise InvalidInput(f"query: at most {MAX_QUERY:,} characters.")
-        if not 1 <= wanted.limit <= MAX_FOUND:
-            raise InvalidInput(f"limit: between 1 and {MAX_FOUND:,}.")
+        check_search(wanted)
         if wanted.recency or wanted.importance:
             raise NotSupported("mem0 ranks by words and meaning alone: leave recency and importance out.")
         tenant = await _reading(tx, wanted.where.workspace)
@@ -158,17 +150,7 @@ class Mem0Engine(ABC):
 
     async def context(self, tx: Transaction, wanted: Wanted, *, budget_tokens: int) -> Context:
         """The best memories as text within a budget, instead of a whole history in a prompt."""
-        if not 1 <= budget_tokens <= 1_000_000:
-            raise InvalidInput("budget_tokens: between 1 and 1,000,000.")
-        candidates = Wanted(
-            wanted.query,
-            wanted.where,
-            limit=CANDIDATES_FOR_CONTEXT,
-            threshold=wanted.threshold,
-            recency=wanted.recency,
-            importance=wanted.importance,
-        )
-        found = await self.search(tx, candidates)
+        found = await self.search(tx, candidates(wanted, budget_tokens))
         async with tx.still_open() as reading:
             tenant = await _reading(reading, wanted.where.workspace)
         _, tokens = await self._size(tenant, wanted.where)
@@ -209,7 +191,7 @@ class Mem0Engine(ABC):
         self, tx: Transaction, wanted: Sequence[Update], *, reason: str | None = None
     ) -> Sequence[Memory]:
         """Change several memories, none of them unless all are there."""
-        updates = [_checked(update) for update in wanted]
+        updates = [checked_update(update) for update in wanted]
         rights = await _rights(tx)
         kept = [await self._seen(rights, update.memory_id, to="write") for update in updates]
         for update, before in zip(updates, kept, strict=True):
@@ -306,25 +288,8 @@ def _acting(rights: Rights, kept: Kept, reason: str | None) -> Acting:
     return Acting(Tenant(kept.tenant, kept.memory.workspace), rights.actor, reason)
 
 
-def _checked(update: Update) -> Update:
-    if (update.text, update.metadata, update.expires_at, update.occurred_at) == (None, None, "keep", None):
-        raise InvalidInput("There is nothing to change: give text, metadata, expires_at or occurred_at.")
-    if update.metadata is not None:
-        check_metadata(update.metadata)
-    if update.text is None:
-        return update
-    text = check_text(update.text.strip())
-    if not text:
-        raise InvalidInput("text: a memory says something; to forget it, delete it.")
-    return replace(update, text=text)
-
-
 def _turns(wanted: Addition, messages: Sequence[Message]) -> list[Piece]:
-    request = digest(
-        wanted.entities.parameters,
-        [(message.role, message.name, message.text, message.occurred_at) for message in messages],
-        wanted.occurred_at,
-    )
+    request = request_digest(wanted, messages)
     return [
         Piece(
             text=message.text,
