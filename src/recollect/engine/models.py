@@ -152,6 +152,7 @@ class Memory(BaseModel):
     app: str | None = None
     run: str | None = None
     workspace: UUID | None = None
+    company: UUID | None = None
     role: str | None = None
     speaker: str | None = None
     metadata: dict[str, Any] = {}

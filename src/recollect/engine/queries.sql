@@ -81,8 +81,8 @@ with changed as (
   delete from public.memory_vectors v using changed c
   where %(text)s is not null and v.memory_id = c.id and v.model <> coalesce(%(model)s, '')
 ), placed as (
-  insert into public.memory_vectors (memory_id, owner_id, workspace_id, model, dimension, embedding)
-  select c.id, c.owner_id, c.workspace_id, %(model)s, vector_dims(%(vector)s::vector), %(vector)s::vector from changed c
+  insert into public.memory_vectors (memory_id, owner_id, workspace_id, company_id, tenant, model, dimension, embedding)
+  select c.id, c.owner_id, c.workspace_id, c.company_id, c.tenant, %(model)s, vector_dims(%(vector)s::vector), %(vector)s::vector from changed c
   where %(vector)s::text is not null
   on conflict (tenant, model, memory_id) do update set dimension = excluded.dimension, embedding = excluded.embedding
 )
@@ -178,8 +178,8 @@ limit %(batch)s
 
 -- place_vectors
 -- Store the vectors of memories whose text is still the one that they were made of.
-insert into public.memory_vectors (memory_id, owner_id, workspace_id, model, dimension, embedding)
-select m.id, m.owner_id, m.workspace_id, %(model)s, vector_dims(g.vector::vector), g.vector::vector
+insert into public.memory_vectors (memory_id, owner_id, workspace_id, company_id, tenant, model, dimension, embedding)
+select m.id, m.owner_id, m.workspace_id, m.company_id, m.tenant, %(model)s, vector_dims(g.vector::vector), g.vector::vector
 from unnest(%(ids)s::uuid[], %(texts)s::text[], %(vectors)s::text[]) as g (id, text, vector)
 join public.memories m on m.id = g.id and m.text = g.text
 on conflict (tenant, model, memory_id) do nothing

@@ -27,6 +27,7 @@ _RENAMED = {
     "of_app": "app",
     "of_run": "run",
     "workspace_id": "workspace",
+    "company_id": "company",
 }
 
 
