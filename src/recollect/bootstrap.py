@@ -13,6 +13,7 @@ from typing import Protocol
 import httpx
 
 from recollect.access.directory import directory_for
+from recollect.access.identifiers import Identifiers
 from recollect.access.membership import Membership
 from recollect.access.service import Access
 from recollect.access.tokens import SupabaseTokens
@@ -204,7 +205,7 @@ def _build(
         cursors=Cursors(secret),
         tokens=SupabaseTokens(settings, outside.http),
         access=access,
-        membership=Membership(),
+        membership=Membership(Identifiers(settings.entity_id_scheme)),
         bank=bank,
         engine=engine,
         dialect=dialect,

@@ -98,6 +98,14 @@ class Settings(BaseSettings):
     )
     events_keep_days: int = Field(7, ge=1, description="How long events can be read again.")
 
+    entity_id_scheme: str = Field(
+        "cl.rut",
+        description="Which number people and companies are known by: a module of python-stdnum, or uuid.",
+    )
+    brain_language: str = Field(
+        "es", pattern="^[a-z]{2}$", description="Of the memories that are made from forms and existing data."
+    )
+
     embedding: Literal["auto", "minilm", "static", "endpoint"] = Field(
         "auto", description="What turns text into vectors: the endpoint, else the pulled model, else words."
     )

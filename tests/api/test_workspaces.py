@@ -320,7 +320,7 @@ async def test_a_key_that_only_reads_changes_nothing(person: MakePerson) -> None
 async def test_a_companys_details_change_field_by_field(ana: Person) -> None:
     details = {
         "name": "Panaderia",
-        "rut": "76.123.456-7",
+        "rut": "76.086.428-5",
         "tax_regime": "14 D",
         "activity_name": "Bakery",
         "activity_code": "107100",
@@ -356,6 +356,24 @@ async def test_company_details_that_do_not_fit_are_refused(ana: Person) -> None:
         changed = await ana.http.patch(place, json=wrong)
         assert (created.status_code, changed.status_code) == (422, 422), wrong
     assert len((await ana.http.get("/api/companies")).json()["data"]) == 1
+
+
+async def test_a_rut_is_checked_where_it_is_entered_and_kept_as_it_is_written(ana: Person) -> None:
+    place = await new(ana, "companies")
+    for address in (place, "/api/profile"):
+        entered = await ana.http.patch(address, json={"rut": "76086428 5"})
+        assert entered.json()["rut"] == "76.086.428-5"
+        refused = await ana.http.patch(address, json={"rut": "76.086.428-6"})
+        assert problem(refused) == (422, "invalid_identifier")
+        assert '"76.086.428-6" is not a valid RUT' in refused.json()["detail"]
+        assert (await ana.http.get(address)).json()["rut"] == "76.086.428-5"
+        assert (await ana.http.patch(address, json={"rut": None})).json()["rut"] is None
+
+    created = await made(await ana.http.post("/api/companies", json={"name": "A", "rut": "cl 10000013k"}))
+    assert created["rut"] == "10.000.013-K"
+    refused = await ana.http.post("/api/companies", json={"name": "B", "rut": "1"})
+    assert problem(refused) == (422, "invalid_identifier")
+    assert len((await ana.http.get("/api/companies")).json()["data"]) == 2
 
 
 async def test_a_plain_member_of_a_company_reads_and_an_admin_writes(ana: Person, ben: Person) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from recollect.access.identifiers import Identifiers
 from recollect.access.membership_models import (
     Company,
     CompanyChange,
@@ -44,6 +45,7 @@ After = Sequence[str] | None
 M = TypeVar("M", bound=Member)
 New = TypeVar("New", bound=NewMember)
 Change = TypeVar("Change", WorkspaceMemberChange, CompanyMemberChange)
+Numbered = TypeVar("Numbered", NewCompany, CompanyChange, ProfileChange)
 
 
 class AlreadyMember(Conflict):
@@ -119,6 +121,9 @@ class Membership:
         delete=queries.remove_company_member,
     )
 
+    def __init__(self, identifiers: Identifiers) -> None:
+        self._identifiers = identifiers
+
     # Workspaces
 
     async def workspaces(self, tx: Transaction, *, after: After = None, limit: int = PAGE) -> list[Workspace]:
@@ -186,12 +191,14 @@ class Membership:
 
     async def create_company(self, tx: Transaction, wanted: NewCompany) -> Company:
         """A company whose owner is the caller."""
+        wanted = self._checked(wanted)
         made = await tx.one(queries.create_company, {"name": wanted.name, "rut": wanted.rut})
         changes = wanted.model_dump_json(exclude_unset=True)
         await tx.one(queries.change_company, {"id": made["id"], "changes": changes})
         return await self.company(tx, made["id"])
 
     async def change_company(self, tx: Transaction, company_id: UUID, wanted: CompanyChange) -> Company:
+        wanted = self._checked(wanted)
         await self.company(tx, company_id)
         keep_name = {"name"} if wanted.name is None else set()
         changes = wanted.model_dump_json(exclude_unset=True, exclude=keep_name)
@@ -204,8 +211,13 @@ class Membership:
         return Profile(**await tx.one(queries.get_profile, last=True))
 
     async def change_profile(self, tx: Transaction, wanted: ProfileChange) -> Profile:
-        changes = wanted.model_dump_json(exclude_unset=True)
+        changes = self._checked(wanted).model_dump_json(exclude_unset=True)
         return Profile(**await tx.one(queries.change_profile, {"changes": changes}, last=True))
+
+    def _checked(self, wanted: Numbered) -> Numbered:
+        if wanted.rut is None:
+            return wanted
+        return wanted.model_copy(update={"rut": self._identifiers.checked(wanted.rut)})
 
 
 def _page(after: After, limit: int) -> dict[str, Any]:

@@ -24,7 +24,11 @@ def _iso_day(given: object) -> object:
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 CompanyStatus = Literal["active", "inactive"]
-Rut = Annotated[Text, StringConstraints(max_length=20)]
+Rut = Annotated[
+    Text,
+    StringConstraints(max_length=20),
+    Field(description="A number of the scheme that the server is set to: a RUT, unless it says otherwise."),
+]
 Phone = Annotated[Text, StringConstraints(max_length=50)]
 Code = Annotated[Text, StringConstraints(max_length=50)]
 Day = Annotated[date, BeforeValidator(_iso_day)]
