@@ -22,6 +22,10 @@ from recollect.bank.service import Bank
 from recollect.bank.store import BankStore
 from recollect.bank.tasks import subscriptions as bank_subscriptions
 from recollect.bank.tasks import tasks as bank_tasks
+from recollect.brain.models import Mirror
+from recollect.brain.native import NativeMirror
+from recollect.brain.reconciling import Mem0Mirror
+from recollect.brain.service import Brain
 from recollect.db import database as databases
 from recollect.db.database import Database
 from recollect.db.migrate import Migration, ensure_logins, migrate
@@ -30,7 +34,8 @@ from recollect.engine.dialect.service import Dialect
 from recollect.engine.dialect.tasks import tasks as dialect_tasks
 from recollect.engine.embedding.choose import open_embedder
 from recollect.engine.embedding.static import StaticEmbedder
-from recollect.engine.mem0.choose import choose_engine
+from recollect.engine.mem0.adapter import Mem0Engine
+from recollect.engine.mem0.choose import choose_engine, is_mem0_configured
 from recollect.engine.mem0.library import Library
 from recollect.engine.models import MemoryEngine
 from recollect.engine.searching import SENTENCE_ENCODER_WEIGHS, WORD_TABLE_WEIGHS
@@ -82,6 +87,7 @@ class Services:
     access: Access
     membership: Membership
     bank: Bank
+    brain: Brain
     engine: MemoryEngine
     dialect: Dialect
     jobs: Jobs
@@ -168,6 +174,7 @@ def _build(
     settings: Settings, secret: ServerSecret, database: Database, tenancy: Tenancy, outside: Outside
 ) -> Services:
     cache = ReadCache(outside.redis)
+    identifiers = Identifiers(settings.entity_id_scheme)
     box = SecretBox(secret)
     access = Access(tenancy, secret, settings, directory_for(settings, outside.http))
     bank = Bank(BankStore(_sealer(settings)), settings.bank_retention_days, cache)
@@ -205,8 +212,9 @@ def _build(
         cursors=Cursors(secret),
         tokens=SupabaseTokens(settings, outside.http),
         access=access,
-        membership=Membership(Identifiers(settings.entity_id_scheme)),
+        membership=Membership(identifiers),
         bank=bank,
+        brain=_brain(settings, tenancy, engine, identifiers),
         engine=engine,
         dialect=dialect,
         jobs=jobs,
@@ -220,6 +228,17 @@ def _build(
         relay=relay,
         worker=Worker(tenancy.beside_requests(), database.worker, jobs.tasks, at_once, beside=beside),
     )
+
+
+def _brain(settings: Settings, tenancy: Tenancy, engine: MemoryEngine, identifiers: Identifiers) -> Brain:
+    mirror: Mirror
+    if isinstance(engine, Engine):
+        mirror = NativeMirror(engine, tenancy, identifiers)
+    elif isinstance(engine, Mem0Engine):
+        mirror = Mem0Mirror(engine, tenancy, identifiers)
+    else:
+        raise TypeError(f"facts cannot be kept in step with {engine.name}")
+    return Brain(engine, mirror, identifiers, is_configured=is_mem0_configured(settings))
 
 
 class _Keeping(Protocol):

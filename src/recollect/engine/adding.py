@@ -23,6 +23,7 @@ from recollect.engine.models import (
     Added,
     Addition,
     Change,
+    Entities,
     Message,
     TextTooLong,
 )
@@ -137,6 +138,11 @@ def request_digest(wanted: Addition, messages: Sequence[Message]) -> bytes:
 def fact_digest(wanted: dict[str, Any], text: str) -> bytes:
     """The same for one entity in every run, however it is spelled and punctuated."""
     return digest("fact", _of_entity(wanted), " ".join(fold(text).split()).strip(" .!"))
+
+
+def kept_digest(entities: Entities, key: str) -> bytes:
+    """One memory for each key, whatever it says and however the one it is about is called."""
+    return digest("kept", entities.app, key)
 
 
 def checked(wanted: Addition) -> list[Message]:

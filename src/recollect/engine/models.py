@@ -73,6 +73,27 @@ class Entities:
         return {"of_user": self.user, "of_agent": self.agent, "of_app": self.app, "of_run": self.run}
 
 
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Whose a memory is: a user's, a workspace's or a company's."""
+
+    id: UUID
+    workspace: UUID | None = None
+    company: UUID | None = None
+
+    @classmethod
+    def of_company(cls, company: UUID) -> Tenant:
+        return cls(company, company=company)
+
+    @property
+    def owner(self) -> UUID | None:
+        return self.id if self.workspace is None and self.company is None else None
+
+
+KEPT = "kept"
+"""Who made a fact that somebody keeps under a key of their own: it is changed and forgotten by them alone."""
+
+
 class Message(BaseModel):
     """One turn of a conversation. ``content`` is text; parts that are not (images) are left out."""
 

@@ -18,6 +18,13 @@ select nth, id, event, before from private.add_facts(
   %(model)s, %(dimension)s::smallint, %(vectors)s::text[], %(replaces)s::jsonb, %(metadata)s::jsonb, %(categories)s::text[],
   %(weights)s::real[], %(occurred_at)s::timestamptz, %(expires_at)s::timestamptz, %(reason)s, %(made_by)s, %(nearly)s::real)
 
+-- keep_facts
+-- Have a memory under each key of a user's or a company's.
+select nth, id, event from private.keep_facts(
+  %(kind)s, %(tenant)s, %(of_user)s, %(of_app)s, %(ids)s::uuid[], %(texts)s::text[], %(digests)s::bytea[], %(words)s::text[],
+  %(sizes)s::integer[], %(model)s, %(dimension)s::smallint, %(vectors)s::text[], %(metadata)s::jsonb, %(reason)s)
+order by nth
+
 -- words_in_few
 -- How often which words are said in which memories of a small scope.
 select word, times, memory_id, stream, place, length from private.words_in_few(

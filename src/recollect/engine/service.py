@@ -12,15 +12,18 @@ from recollect.engine.adding import Adding
 from recollect.engine.changing import Changing
 from recollect.engine.context import candidates, compose
 from recollect.engine.embedding.models import Embedder
+from recollect.engine.keeping import Keep, Kept, Prepared, keep, prepare
 from recollect.engine.models import (
     Added,
     Addition,
     Context,
+    Entities,
     EntityInUse,
     Feedback,
     Found,
     Link,
     Memory,
+    Tenant,
     UnknownMemory,
     Update,
     Version,
@@ -49,6 +52,22 @@ class Engine:
     async def add(self, tx: Transaction, wanted: Addition) -> Added:
         """Remember a conversation: as it was said, or the facts in it."""
         return await self._adding.add(tx, wanted)
+
+    async def prepare(self, texts: Sequence[str]) -> list[Prepared]:
+        """What is stored with each text. It can take another server, so nothing is held meanwhile."""
+        return await prepare(self.embedder, texts)
+
+    async def keep(
+        self,
+        tx: Transaction,
+        tenant: Tenant,
+        entities: Entities,
+        kept: Sequence[Keep],
+        *,
+        reason: str | None = None,
+    ) -> list[Kept]:
+        """Have a memory under each key: changed where it is there, made where not."""
+        return await keep(tx, tenant, entities, kept, self.embedder.model, reason)
 
     async def search(self, tx: Transaction, wanted: Wanted) -> list[Found]:
         """The memories that fit a query best, best first."""

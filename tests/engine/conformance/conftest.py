@@ -4,31 +4,24 @@ as mem0's platform does: another Recollect, with an account for all tenants of t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
-from recollect.access import store
-from recollect.access.models import NewKey
-from recollect.bootstrap import Services, build_services
-from recollect.db import database as databases
+from recollect.bootstrap import Services
 from recollect.db.database import Database
-from recollect.db.tenancy import SERVICE, Caller, Transaction
+from recollect.db.tenancy import Caller, Transaction
 from recollect.engine.models import Added, Addition, Entities, Found, Memory, Message, Wanted, Where
-from recollect.kit.secret import ServerSecret
 from recollect.settings import Settings
-from tests.conftest import SECRET, make_settings, served
+from tests.support.engines import ENGINES, a_user, settings_for
 
 KIM = Entities(user="kim")
 
 
-@pytest.fixture(params=["self-hosted", "oss", "platform"])
+@pytest.fixture(params=ENGINES)
 def mode(request: pytest.FixtureRequest) -> str:
     chosen: str = request.param
     return chosen
@@ -36,39 +29,8 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def settings(mode: str, home: Path, template: Database, database_url: str) -> AsyncIterator[Settings]:
-    if mode != "platform":
-        yield make_settings(home, database_url, mem0_mode=mode, embedding="static")
-        return
-    async with _platform(home, template) as (host, key):
-        yield make_settings(
-            home, database_url, mem0_mode=mode, mem0_host=host, mem0_api_key=key, embedding="static"
-        )
-
-
-@asynccontextmanager
-async def _platform(home: Path, template: Database) -> AsyncIterator[tuple[str, str]]:
-    name = f"test_{uuid4().hex}"
-    maintenance = make_conninfo(template.admin, dbname="postgres")
-    async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
-        await connection.execute(f"create database {name} template recollect".encode())
-        url = make_conninfo(template.admin, dbname=name)
-        secret = ServerSecret(SECRET.encode())
-        settings = make_settings(home, url, embedding="static")
-        async with (
-            databases.locate(settings, secret) as database,
-            build_services(settings, secret, database) as services,
-            served(services) as address,
-        ):
-            caller = await _user(services, "operator@example.com")
-            async with services.tenancy.acting_as(caller) as tx:
-                issued = await services.access.create_key(tx, NewKey(name="mem0", scopes=["read", "write"]))
-            yield address, issued.key
-        await connection.execute(f"drop database {name} with (force)".encode())
-
-
-async def _user(services: Services, email: str) -> Caller:
-    async with services.tenancy.acting_as(SERVICE) as tx:
-        return Caller.user(await store.add_user(tx, email, None))
+    async with settings_for(mode, home, template, database_url) as chosen:
+        yield chosen
 
 
 @dataclass(frozen=True)
@@ -126,7 +88,7 @@ MakeDoor = Callable[[str], Awaitable[Door]]
 @pytest.fixture
 def door(services: Services) -> MakeDoor:
     async def make(email: str) -> Door:
-        return Door(services, await _user(services, email))
+        return Door(services, await a_user(services, email))
 
     return make
 

@@ -14,25 +14,28 @@ from typing import Any, Literal
 from uuid import UUID
 
 from recollect.db.tenancy import Tenancy, Transaction
-from recollect.engine.adding import checked, fact_digest, request_digest
+from recollect.engine.adding import checked, fact_digest, kept_digest, request_digest
 from recollect.engine.changing import checked_update
 from recollect.engine.context import candidates, compose
 from recollect.engine.extraction import rules
 from recollect.engine.extraction.model import extract_with
 from recollect.engine.extraction.models import Extraction, Said
-from recollect.engine.mem0.models import Acting, Kept, NotSupported, Piece, Rights, Tenant
+from recollect.engine.mem0.models import Acting, Kept, NotSupported, Piece, Rights
 from recollect.engine.mem0.store import queries
 from recollect.engine.models import (
+    KEPT,
     Added,
     Addition,
     Change,
     Context,
+    Entities,
     EntityInUse,
     Feedback,
     Found,
     Link,
     Memory,
     Message,
+    Tenant,
     UnknownMemory,
     Update,
     Version,
@@ -95,6 +98,10 @@ class Mem0Engine(ABC):
     async def _entities(self, tenant: Tenant, after: tuple[str, str], limit: int) -> list[EntityInUse]: ...
 
     @abstractmethod
+    async def holders(self, app: str) -> set[UUID]:
+        """The tenants with memories that this application made."""
+
+    @abstractmethod
     async def purge(self, tenancy: Tenancy) -> int:
         """Forget for good what was deleted long enough ago."""
 
@@ -126,6 +133,45 @@ class Mem0Engine(ABC):
         return Added(
             results=results, not_understood=list(extraction.not_understood), made_by=extraction.made_by
         )
+
+    async def keep(
+        self,
+        tx: Transaction,
+        tenant: Tenant,
+        entities: Entities,
+        key: str,
+        text: str,
+        *,
+        metadata: Mapping[str, Any],
+        known: UUID | None = None,
+        reason: str | None = None,
+    ) -> UUID:
+        """Have one memory under a key: changed if it is there, made if not. To repeat it changes nothing.
+        ``known`` is where it was, also if somebody else has made it."""
+        rights = await _rights(tx)
+        acting = Acting(rights.held_to(tenant, to="write"), rights.actor, reason)
+        piece = Piece(text=text, kind="fact", digest=kept_digest(entities, key).hex(), made_by=KEPT)
+        before = await self._fetch(known) if known else None
+        if before is None or before.tenant != tenant.id:
+            stored = (await self._known(tenant, [piece])).get(piece.digest)
+            if stored is None:
+                wanted = Addition([], entities, metadata=metadata, infer=False)
+                if (made := await self._put(acting, wanted, piece)) is not None:
+                    return made
+                stored = (await self._known(tenant, [piece]))[piece.digest]
+            if (before := await self._fetch(stored)) is None:
+                raise UnknownMemory
+        if (before.memory.text, before.memory.metadata) != (text, dict(metadata)):
+            await self._change(acting, before.memory, Update(before.memory.id, text, metadata))
+        return before.memory.id
+
+    async def kept(self, tx: Transaction, memory_id: UUID) -> Kept | None:
+        """A memory and whose it is, if the caller may know."""
+        rights = await _rights(tx)
+        try:
+            return await self._seen(rights, memory_id, to="read")
+        except UnknownMemory:
+            return None
 
     async def _distil(self, tx: Transaction, wanted: Addition, messages: Sequence[Message]) -> Extraction:
         said = [Said(message.role, message.text, message.name) for message in messages]
@@ -285,7 +331,16 @@ async def _reading(tx: Transaction, workspace: UUID | None) -> Tenant:
 
 
 def _acting(rights: Rights, kept: Kept, reason: str | None) -> Acting:
-    return Acting(Tenant(kept.tenant, kept.memory.workspace), rights.actor, reason)
+    memory = kept.memory
+    return Acting(Tenant(kept.tenant, memory.workspace, memory.company), rights.actor, reason)
+
+
+def digest_after(before: Memory, text: str) -> str | None:
+    """What tells a memory from others once it has another text; None: what has told it before."""
+    if before.made_by == KEPT:
+        return None
+    entity = {"of_user": before.user, "of_agent": before.agent, "of_app": before.app}
+    return (fact_digest(entity, text) if before.kind == "fact" else digest("edited", before.id)).hex()
 
 
 def _turns(wanted: Addition, messages: Sequence[Message]) -> list[Piece]:

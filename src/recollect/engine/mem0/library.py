@@ -197,6 +197,7 @@ class _History:
             "memory_id": memory_id,
             "owner": who.tenant.owner,
             "workspace": who.tenant.workspace,
+            "company": who.tenant.company,
             "event": who.event or event,
             "old": old_memory,
             "new": new_memory,

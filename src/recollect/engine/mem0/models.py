@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from recollect.engine.models import Event, Memory
+from recollect.engine.models import Event, Memory, Tenant
 from recollect.errors import Misconfigured, NotAllowed, NotFound, RecollectError, Unavailable
 
 # What is waited for at once: the library works in threads, the platform answers over the network.
@@ -47,24 +47,15 @@ class Rights:
         whose = workspace or self.id
         if whose is None:
             raise NotAllowed("This is for a user or a workspace; the service says which.")
-        if not self.may(to, whose):
-            raise NotFound("There is no such workspace, or you may not do that in it.")
-        return Tenant(whose, workspace)
+        return self.held_to(Tenant(whose, workspace), to=to)
+
+    def held_to(self, tenant: Tenant, *, to: Literal["read", "write"]) -> Tenant:
+        if not self.may(to, tenant.id):
+            raise NotFound("There is no such workspace or company, or you may not do that in it.")
+        return tenant
 
     def may(self, do: Literal["read", "write"], tenant: UUID) -> bool:
         return self.is_service or tenant in (self.readable if do == "read" else self.writable)
-
-
-@dataclass(frozen=True)
-class Tenant:
-    """Whose a memory is: a user's, or a workspace's."""
-
-    id: UUID
-    workspace: UUID | None
-
-    @property
-    def owner(self) -> UUID | None:
-        return self.id if self.workspace is None else None
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from uuid import UUID
 from psycopg.errors import UniqueViolation
 
 from recollect.db.tenancy import SERVICE, Tenancy
-from recollect.engine.adding import fact_digest
 from recollect.engine.context import tokens_in
 from recollect.engine.embedding.models import Embedder
-from recollect.engine.mem0.adapter import Mem0Engine
+from recollect.engine.mem0.adapter import Mem0Engine, digest_after
 from recollect.engine.mem0.library import SCOPE, Library, acting
-from recollect.engine.mem0.models import Acting, Kept, Piece, Rights, Tenant
+from recollect.engine.mem0.models import Acting, Kept, Piece, Rights
 from recollect.engine.mem0.store import queries
 from recollect.engine.models import (
     Addition,
@@ -25,13 +24,14 @@ from recollect.engine.models import (
     Feedback,
     Found,
     Memory,
+    Tenant,
     UnknownMemory,
     Update,
     Version,
     Wanted,
     Where,
 )
-from recollect.engine.store import digest, scope_parameters
+from recollect.engine.store import scope_parameters
 from recollect.errors import Conflict
 from recollect.llm.service import Llm
 
@@ -80,6 +80,7 @@ class Mem0Library(Mem0Engine):
         of = {
             "owner": _text(tenant.owner),
             "workspace": _text(tenant.workspace),
+            "company": _text(tenant.company),
             "user": entities.user,
             "agent": entities.agent,
             "app": entities.app,
@@ -145,10 +146,9 @@ class Mem0Library(Mem0Engine):
     async def _change(self, acting_: Acting, before: Memory, update: Update) -> None:
         changed: dict[str, Any] = {}
         if update.text is not None:
-            entity = {"of_user": before.user, "of_agent": before.agent, "of_app": before.app}
-            is_fact = before.kind == "fact"
-            is_now = fact_digest(entity, update.text) if is_fact else digest("edited", before.id)
-            changed |= {"digest": is_now.hex(), "tokens": tokens_in(update.text)}
+            changed["tokens"] = tokens_in(update.text)
+            if (is_now := digest_after(before, update.text)) is not None:
+                changed["digest"] = is_now
         if update.expires_at != "keep":
             changed["expires_at"] = _moment(update.expires_at)
         if update.occurred_at is not None:
@@ -217,6 +217,10 @@ class Mem0Library(Mem0Engine):
         asked = {"tenant": tenant.id, "after_type": after[0], "after_name": after[1], "limit": limit}
         async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
             return [EntityInUse(**row) for row in await tx.all(queries.entities, asked, last=True)]
+
+    async def holders(self, app: str) -> set[UUID]:
+        async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
+            return {row["tenant"] for row in await tx.all(queries.holders, {"app": app}, last=True)}
 
     async def purge(self, tenancy: Tenancy) -> int:
         """Forget the history of what was deleted long enough ago, a bounded batch per transaction."""

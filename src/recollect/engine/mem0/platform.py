@@ -8,10 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from recollect.db.tenancy import Tenancy
-from recollect.engine.adding import fact_digest
 from recollect.engine.context import tokens_in
-from recollect.engine.mem0.adapter import Mem0Engine
-from recollect.engine.mem0.models import Acting, Kept, Piece, Rights, Tenant
+from recollect.engine.mem0.adapter import Mem0Engine, digest_after
+from recollect.engine.mem0.models import Acting, Kept, Piece, Rights
 from recollect.engine.mem0.replies import (
     Anything,
     EntitiesReply,
@@ -29,6 +28,7 @@ from recollect.engine.mem0.scoping import (
     is_of,
     named_in,
     names_for,
+    tenant_in,
     unscoped,
     within,
 )
@@ -40,20 +40,30 @@ from recollect.engine.models import (
     Feedback,
     Found,
     Memory,
+    Tenant,
     UnknownMemory,
     Update,
     Version,
     Wanted,
     Where,
 )
-from recollect.engine.store import digest
 from recollect.llm.service import Llm
 
 PAGE = 100
 # Conditions in one filter.
 DIGESTS_AT_ONCE = 50
 
-_OURS = ("workspace", "kind", "role", "speaker", "importance", "occurred_at", "expires_at", "made_by")
+_OURS = (
+    "workspace",
+    "company",
+    "kind",
+    "role",
+    "speaker",
+    "importance",
+    "occurred_at",
+    "expires_at",
+    "made_by",
+)
 
 
 class Mem0Platform(Mem0Engine):
@@ -157,11 +167,8 @@ class Mem0Platform(Mem0Engine):
             metadata = {**_free(update.metadata), **ours}
         body: dict[str, Any] = {"metadata": metadata}
         if update.text is not None:
-            entity = {"of_user": before.user, "of_agent": before.agent, "of_app": before.app}
-            is_fact = before.kind == "fact"
-            is_now = fact_digest(entity, update.text) if is_fact else digest("edited", before.id)
             body["text"] = update.text
-            metadata[DIGEST] = is_now.hex()
+            metadata[DIGEST] = digest_after(before, update.text) or metadata[DIGEST]
         if update.expires_at != "keep":
             expires_at = update.expires_at
             body["expiration_date"] = None if expires_at is None else _last_day(expires_at)
@@ -199,15 +206,24 @@ class Mem0Platform(Mem0Engine):
         await self._wire.ask(Anything, "POST", "/v1/feedback/", body=body)
 
     async def _entities(self, tenant: Tenant, after: tuple[str, str], limit: int) -> list[EntityInUse]:
-        found: list[EntityInUse] = []
+        found = [
+            _entity(item, tenant.id) async for item in self._all_entities() if is_of(item.name, tenant.id)
+        ]
+        found.sort(key=lambda entity: (entity.type, entity.name))
+        return [entity for entity in found if (entity.type, entity.name) > after][:limit]
+
+    async def _all_entities(self) -> AsyncIterator[EntityReply]:
         page: int | None = 1
         while page is not None:
             query = {"page": page, "page_size": PAGE}
             answer = await self._wire.ask(EntitiesReply, "GET", "/v1/entities/", query=query)
-            found += [_entity(item, tenant.id) for item in answer.results if is_of(item.name, tenant.id)]
+            for entity in answer.results:
+                yield entity
             page = page + 1 if answer.next else None
-        found.sort(key=lambda entity: (entity.type, entity.name))
-        return [entity for entity in found if (entity.type, entity.name) > after][:limit]
+
+    async def holders(self, app: str) -> set[UUID]:
+        named = [tenant_in(entity.name, app) async for entity in self._all_entities() if entity.type == "app"]
+        return {tenant for tenant in named if tenant is not None}
 
     async def purge(self, tenancy: Tenancy) -> int:
         """Nothing: mem0 forgets what is deleted at once."""
@@ -219,6 +235,7 @@ def _described(tenant: Tenant, wanted: Addition, piece: Piece) -> dict[str, Any]
     ours = {
         "tenant": str(tenant.id),
         "workspace": str(tenant.workspace) if tenant.workspace else None,
+        "company": str(tenant.company) if tenant.company else None,
         "digest": piece.digest,
         "kind": piece.kind,
         "role": piece.role,

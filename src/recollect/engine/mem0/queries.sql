@@ -48,8 +48,8 @@ select count(*) as memories, coalesce(sum((m.payload #>> '{of,tokens}')::integer
 
 -- note
 -- Keep what became of a memory.
-insert into mem0.history (memory_id, owner_id, workspace_id, event, old_memory, new_memory, actor, reason)
-values (%(memory_id)s, %(owner)s, %(workspace)s, %(event)s, %(old)s, %(new)s, %(actor)s, %(reason)s)
+insert into mem0.history (memory_id, owner_id, workspace_id, company_id, event, old_memory, new_memory, actor, reason)
+values (%(memory_id)s, %(owner)s, %(workspace)s, %(company)s, %(event)s, %(old)s, %(new)s, %(actor)s, %(reason)s)
 
 -- versions
 -- What became of a memory, oldest first; also of a deleted one.
@@ -57,6 +57,10 @@ select h.tenant, h.memory_id, row_number() over (order by h.id) as version, h.ev
        h.reason, h.made_at
 from mem0.history h where h.memory_id = %(id)s
 order by h.id
+
+-- holders
+-- Tenants with memories that this application made.
+select distinct m.tenant from mem0.memories m where m.payload #>> '{of,app}' = %(app)s
 
 -- entities
 -- Whom a tenant's memories are about.

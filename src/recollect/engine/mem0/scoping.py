@@ -45,6 +45,15 @@ def is_of(name: str, tenant: UUID) -> bool:
     return name.endswith(f"@{tenant}")
 
 
+def tenant_in(name: str, called: str) -> UUID | None:
+    """The tenant who calls something this, if the name on the server is theirs."""
+    own, _, tenant = name.rpartition("@")
+    try:
+        return UUID(tenant) if own == called else None
+    except ValueError:
+        return None
+
+
 def within(tenant: UUID, where: Where, *more: Mapping[str, Any]) -> dict[str, Any]:
     """A filter for a tenant's memories in scope."""
     # Bounds and operators are the same in every mode.

@@ -1,0 +1,1 @@
+"""Facts about users and companies, one for each slug, each with its memory in the engine."""
