@@ -14,7 +14,7 @@ import re
 import ssl
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
@@ -27,9 +27,6 @@ try:
     from celery import Celery, signals
 except ModuleNotFoundError as error:
     raise ImportError("Celery is not installed here; run: pip install 'recollect[celery]'") from error
-
-if TYPE_CHECKING:
-    from recollect.adapters.forwarding import PerProcess
 
 QUEUE = "recollect"
 LONGEST_RETRY_SECONDS = 300
@@ -102,13 +99,13 @@ def _forward(task: Any, job: str, **ids: object) -> str:
     message = task.request.id or str(uuid4())
     if not _MESSAGE_ID.fullmatch(message):
         raise InvalidInput("A task id is at most 200 printable characters of ASCII.")
-    return str(_process().get(_settings).forward(job, arguments, f"celery:{message}"))
+    return str(_forwarding()(_settings, job, arguments, f"celery:{message}"))
 
 
 @cache
-def _process() -> PerProcess:
+def _forwarding() -> Callable[..., UUID]:
     # Loaded by those who forward: who only sends needs neither the server nor its libraries.
-    from recollect.adapters.forwarding import here  # noqa: PLC0415 - see above
+    from recollect.adapters.forwarding import forward, here  # noqa: PLC0415 - see above
 
     def close(**_: object) -> None:
         here.close()
@@ -116,7 +113,7 @@ def _process() -> PerProcess:
     # A child of the prefork pool ends with the first, a worker that has no children with the second.
     for ending in (signals.worker_process_shutdown, signals.worker_shutdown):
         ending.connect(close, weak=False)
-    return here
+    return forward
 
 
 def _uuid(name: str, given: object) -> str:

@@ -122,7 +122,10 @@ class Remote:
                 except RecollectError as error:
                     return each.slug, error
 
-        return await asyncio.gather(*map(keep, wanted))
+        # Where one fails unforeseen, none of the others goes on unseen.
+        async with asyncio.TaskGroup() as group:
+            keeping = [group.create_task(keep(each)) for each in wanted]
+        return [task.result() for task in keeping]
 
     async def keep(
         self,

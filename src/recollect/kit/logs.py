@@ -38,6 +38,15 @@ def configure(level: str) -> None:
     )
 
 
+def be_a_guest() -> None:
+    """In another program's process: what has to be said goes to its errors, unless it has its own plans."""
+    if not structlog.is_configured():
+        structlog.configure(
+            wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+            logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        )
+
+
 def logger(name: str) -> structlog.typing.FilteringBoundLogger:
     bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(component=name)
     return bound
