@@ -16,6 +16,70 @@ from recollect.db.tenancy import Caller
 from tests.adapters.conftest import Site
 
 
+EXAMPLES = """
+import asyncio, json
+from recollect.adapters.backend import CompanyBrainRepository, get_supabase_client, is_mem0_configured
+from recollect.adapters.backend import save_company_memories, save_user_memories, UserBrainRepository
+
+async def companies():
+    memories = [
+        {
+            "slug": "company_tax_regime",
+            "category": "company_tax",
+            "content": "Régimen tributario: ProPyme General"
+        },
+        {
+            "slug": "company_activity",
+            "category": "company_tax",
+            "content": "Actividad económica: Comercio al por menor"
+        }
+    ]
+
+    result = await save_company_memories(company_id="COMPANY", memories=memories)
+    return result
+
+async def users():
+    memories = [
+        {
+            "slug": "user_full_name",
+            "category": "user_profile",
+            "content": "Nombre completo: Juan Pérez"
+        }
+    ]
+
+    result = await save_user_memories(user_id="USER", memories=memories)
+    return result
+
+async def repositories():
+    supabase = get_supabase_client()
+    brain_repo = CompanyBrainRepository(supabase._client)
+
+    # Get by slug
+    memory = await brain_repo.get_by_company_and_slug(
+        company_id="COMPANY",
+        slug="company_tax_regime"
+    )
+
+    # Get all company memories
+    memories = await brain_repo.get_all_by_company(company_id="COMPANY")
+    user_repo = UserBrainRepository(supabase._client)
+    user = await user_repo.get_by_user_and_slug(user_id="USER", slug="user_full_name")
+    everything = await user_repo.get_all_by_user(user_id="USER")
+    gone = await user_repo.delete("USER", "user_full_name")
+    missing = await user_repo.get_by_user_and_slug(user_id="USER", slug="user_full_name")
+    again = await user_repo.upsert("USER", "user_full_name", "Nombre: Juan", {"category": "user"})
+    return [
+        memory["content"], [each["slug"] for each in memories], user["extra_metadata"], len(everything), gone,
+        missing, again["content"],
+    ]
+
+if is_mem0_configured():
+    # Each on an event loop of its own, as tasks of Celery are.
+    for work in (companies, users, repositories):
+        print(json.dumps(asyncio.run(work())))
+"""
+
+
 @pytest.fixture(params=["self-hosted", "oss"])
 def site(request: pytest.FixtureRequest, site: Site) -> Site:
     site.environment |= {"MEM0_MODE": request.param, "RECOLLECT_EMBEDDING": "static"}
@@ -32,68 +96,7 @@ async def _company(services: Services) -> tuple[str, str]:
 
 async def test_company_and_user_memories_are_saved_and_read_back(services: Services, site: Site) -> None:
     company_id, user_id = await _company(services)
-    printed = await site.run(f"""
-import asyncio, json
-from recollect.adapters.backend import CompanyBrainRepository, get_supabase_client, is_mem0_configured
-from recollect.adapters.backend import save_company_memories, save_user_memories, UserBrainRepository
-
-async def companies():
-    memories = [
-        {{
-            "slug": "company_tax_regime",
-            "category": "company_tax",
-            "content": "Régimen tributario: ProPyme General"
-        }},
-        {{
-            "slug": "company_activity",
-            "category": "company_tax",
-            "content": "Actividad económica: Comercio al por menor"
-        }}
-    ]
-
-    result = await save_company_memories(company_id="{company_id}", memories=memories)
-    return result
-
-async def users():
-    memories = [
-        {{
-            "slug": "user_full_name",
-            "category": "user_profile",
-            "content": "Nombre completo: Juan Pérez"
-        }}
-    ]
-
-    result = await save_user_memories(user_id="{user_id}", memories=memories)
-    return result
-
-async def repositories():
-    supabase = get_supabase_client()
-    brain_repo = CompanyBrainRepository(supabase._client)
-
-    # Get by slug
-    memory = await brain_repo.get_by_company_and_slug(
-        company_id="{company_id}",
-        slug="company_tax_regime"
-    )
-
-    # Get all company memories
-    memories = await brain_repo.get_all_by_company(company_id="{company_id}")
-    user_repo = UserBrainRepository(supabase._client)
-    user = await user_repo.get_by_user_and_slug(user_id="{user_id}", slug="user_full_name")
-    everything = await user_repo.get_all_by_user(user_id="{user_id}")
-    gone = await user_repo.delete("{user_id}", "user_full_name")
-    missing = await user_repo.get_by_user_and_slug(user_id="{user_id}", slug="user_full_name")
-    again = await user_repo.upsert("{user_id}", "user_full_name", "Nombre: Juan", {{"category": "user"}})
-    return [
-        memory["content"], [each["slug"] for each in memories], user["extra_metadata"], len(everything), gone,
-        missing, again["content"],
-    ]
-
-if is_mem0_configured():
-    # Each on an event loop of its own, as tasks of Celery are.
-    for work in (companies, users, repositories):
-        print(json.dumps(asyncio.run(work())))
-""")
+    printed = await site.run(EXAMPLES.replace("COMPANY", company_id).replace("USER", user_id))
     company, user, rows = map(json.loads, printed.splitlines())
     assert company == {"success": True, "saved_count": 2, "failed_count": 0, "errors": []}
     assert user == {"success": True, "saved_count": 1, "failed_count": 0, "errors": []}
