@@ -22,10 +22,12 @@ from recollect.bank.service import Bank
 from recollect.bank.store import BankStore
 from recollect.bank.tasks import subscriptions as bank_subscriptions
 from recollect.bank.tasks import tasks as bank_tasks
+from recollect.brain.loading import Loading
 from recollect.brain.models import Mirror
 from recollect.brain.native import NativeMirror
 from recollect.brain.reconciling import Mem0Mirror
 from recollect.brain.service import Brain
+from recollect.brain.tasks import tasks as brain_tasks
 from recollect.db import database as databases
 from recollect.db.database import Database
 from recollect.db.migrate import Migration, ensure_logins, migrate
@@ -184,6 +186,7 @@ def _build(
     mail = _mail(settings, secret)
     llm = _llm(settings, tenancy, outside.http)
     native, engine, upkeep = _engine(settings, database, tenancy, llm, outside)
+    brain = _brain(settings, tenancy, engine, identifiers)
     jobs = Jobs(settings.jobs_keep_days)
     dialect = Dialect(native, jobs, has_model=llm.configured, keep_days=settings.jobs_keep_days)
     purges = _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail, memories=engine)
@@ -191,6 +194,7 @@ def _build(
     purges |= {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
     jobs.offer(
         *bank_tasks(bank, tenancy),
+        *brain_tasks(Loading(tenancy, brain, settings.brain_language)),
         *engine_tasks(upkeep),
         *dialect_tasks(dialect, native),
         *webhook_tasks(outside.sender, box),
@@ -214,7 +218,7 @@ def _build(
         access=access,
         membership=Membership(identifiers),
         bank=bank,
-        brain=_brain(settings, tenancy, engine, identifiers),
+        brain=brain,
         engine=engine,
         dialect=dialect,
         jobs=jobs,

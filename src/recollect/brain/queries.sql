@@ -104,3 +104,25 @@ select b.* from private.brain b where b.kind = %(kind)s and b.owner_id = %(owner
 -- all_owners
 -- Everybody whom there can be facts about among these ids.
 select o.kind, o.id from private.brain_owners o where o.id = any (%(ids)s::uuid[])
+
+-- companies_to_load
+-- Companies by id, with what their memories are made from.
+select id, tax_regime, activity_name, activity_code, legal_representative, start_date, accounting_start_month
+from public.companies
+where (%(only)s::uuid is null or id = %(only)s::uuid) and (%(after)s::uuid is null or id > %(after)s::uuid)
+order by id limit %(limit)s
+
+-- users_to_load
+-- Users by id, with what their memories are made from.
+select id, full_name, email, phone, role
+from public.profiles
+where (%(only)s::uuid is null or id = %(only)s::uuid) and (%(after)s::uuid is null or id > %(after)s::uuid)
+order by id limit %(limit)s
+
+-- count_companies
+-- How many companies there are.
+select count(*) from public.companies
+
+-- count_users
+-- How many users there are.
+select count(*) from public.profiles
