@@ -27,6 +27,7 @@ from recollect.brain.models import Mirror
 from recollect.brain.native import NativeMirror
 from recollect.brain.reconciling import Mem0Mirror
 from recollect.brain.service import Brain
+from recollect.brain.tasks import subscriptions as brain_subscriptions
 from recollect.brain.tasks import tasks as brain_tasks
 from recollect.db import database as databases
 from recollect.db.database import Database
@@ -194,7 +195,7 @@ def _build(
     purges |= {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
     jobs.offer(
         *bank_tasks(bank, tenancy),
-        *brain_tasks(Loading(tenancy, brain, settings.brain_language)),
+        *brain_tasks(brain, Loading(tenancy, brain, settings.brain_language)),
         *engine_tasks(upkeep),
         *dialect_tasks(dialect, native),
         *webhook_tasks(outside.sender, box),
@@ -255,7 +256,11 @@ def _purges(tenancy: Tenancy, **parts: _Keeping) -> dict[str, Purge]:
 
 
 def _subscriptions(settings: Settings) -> list[Subscription]:
-    return [*notices.subscriptions(), *bank_subscriptions(note_upgrades=settings.bank_note_upgrades)]
+    return [
+        *notices.subscriptions(),
+        *bank_subscriptions(note_upgrades=settings.bank_note_upgrades),
+        *brain_subscriptions(follow_mem0=settings.mem0_mode == "platform"),
+    ]
 
 
 def _inbound(settings: Settings, tenancy: Tenancy) -> Inbound:

@@ -15,7 +15,6 @@ from recollect.bootstrap import Services
 from recollect.db.tenancy import Caller
 from tests.adapters.conftest import Site
 
-
 EXAMPLES = """
 import asyncio, json
 from recollect.adapters.backend import CompanyBrainRepository, get_supabase_client, is_mem0_configured
