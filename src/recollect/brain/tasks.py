@@ -46,9 +46,7 @@ def tasks(brain: Brain, loading: Loading) -> tuple[Task, ...]:
         return (await brain.follow(data["memory_id"])).counts
 
     return (
-        Task(
-            "brain.reconcile", reconcile, for_service_only=True, every="41 4 * * *", cron="brain-reconcile"
-        ),
+        Task("brain.reconcile", reconcile, for_service_only=True, every="41 4 * * *", cron="brain-reconcile"),
         Task("brain.settle", settle, for_service_only=True, every="*/5 * * * *", cron="brain-settle"),
         Task(FOLLOW, follow, for_service_only=True),
         Task("memory.load_company_memories", load_company, for_service_only=True),
