@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from bench import foundation, jobs, mem0_beside, retrieval, scale
+from bench import brain, foundation, jobs, mem0_beside, retrieval, scale
 from bench.report import Figure, publish
 
 SUITES = {
@@ -18,6 +18,7 @@ SUITES = {
     "retrieval": retrieval.measure,
     "mem0": mem0_beside.measure,
     "scale": scale.measure,
+    "brain": brain.measure,
 }
 
 

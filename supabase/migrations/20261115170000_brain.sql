@@ -76,33 +76,45 @@ create policy "those concerned look back" on public.brain_history for select to 
   using (user_id = (select auth.uid()) or company_id = any ((select private.my_companies())::uuid[]));
 comment on table public.brain_history is 'Each change of a fact: who, when, what it was, what it became, and why.';
 
+create function private.note_brain(changes jsonb) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  with noted as (
+    insert into public.brain_history
+      (user_id, company_id, slug, event, memory_id, before, after, metadata_before, metadata_after, actor, reason)
+    select (its ->> 'user_id')::uuid, (its ->> 'company_id')::uuid, its ->> 'slug',
+           case when was is null then 'ADD' when becomes is null then 'DELETE' else 'UPDATE' end, its ->> 'memory_id',
+           was ->> 'content', becomes ->> 'content', was -> 'extra_metadata', becomes -> 'extra_metadata',
+           coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), nullif(current_setting('recollect.reason', true), '')
+    from jsonb_array_elements(changes) c (pair),
+      lateral (select nullif(pair -> 0, 'null') as was, nullif(pair -> 1, 'null') as becomes,
+                      coalesce(nullif(pair -> 1, 'null'), pair -> 0) as its) p
+    -- Where somebody is being deleted, with all that is theirs, nobody is left to look back or to be told.
+    where exists (select from auth.users u where u.id = (its ->> 'user_id')::uuid)
+      or exists (select from public.companies o where o.id = (its ->> 'company_id')::uuid)
+    returning *
+  )
+  insert into events.log (type, subject, user_id, company_id, actor, data)
+  select 'brain.changed', format('brain/%s/%s', coalesce(n.user_id, n.company_id), n.slug), n.user_id, n.company_id, n.actor,
+         jsonb_build_object('slug', n.slug, 'event', n.event, 'memoryId', n.memory_id)
+  from noted n order by n.id;
+  perform pg_notify('recollect_outbox', '');
+end $$;
+
 create function private.keep_brain_history() returns trigger
 language plpgsql security definer set search_path = '' as $$
-declare
-  is_company boolean := tg_table_name = 'company_brain';
-  was jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
-  becomes jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
-  its jsonb := coalesce(becomes, was);
-  of_user uuid := case when not is_company then (its ->> 'user_id')::uuid end;
-  of_company uuid := case when is_company then (its ->> 'company_id')::uuid end;
-  what text := case tg_op when 'INSERT' then 'ADD' else tg_op end;
 begin
-  -- Where somebody is being deleted, with all that is theirs, nobody is left to look back.
-  if not exists (select from auth.users u where u.id = of_user)
-    and not exists (select from public.companies c where c.id = of_company)
-  then
-    return null;
+  -- What a trigger is given depends on what has happened.
+  if tg_op = 'INSERT' then
+    perform private.note_brain(jsonb_agg(jsonb_build_array(null, to_jsonb(n)))) from after n having count(*) > 0;
+  elsif tg_op = 'DELETE' then
+    perform private.note_brain(jsonb_agg(jsonb_build_array(to_jsonb(o), null))) from before o having count(*) > 0;
+  else
+    -- That its memory was made anew elsewhere is no change of what is known.
+    perform private.note_brain(jsonb_agg(jsonb_build_array(to_jsonb(o), to_jsonb(n))))
+    from before o join after n on n.id = o.id
+    where (o.content, o.extra_metadata) is distinct from (n.content, n.extra_metadata) having count(*) > 0;
   end if;
-  insert into public.brain_history
-    (user_id, company_id, slug, event, memory_id, before, after, metadata_before, metadata_after, actor, reason)
-  values
-    (of_user, of_company, its ->> 'slug', what, its ->> 'memory_id', was ->> 'content', becomes ->> 'content',
-     was -> 'extra_metadata', becomes -> 'extra_metadata', coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()),
-     nullif(current_setting('recollect.reason', true), ''));
-  perform private.append_event(
-    'brain.changed', format('brain/%s/%s', coalesce(of_user, of_company), its ->> 'slug'),
-    jsonb_build_object('slug', its ->> 'slug', 'event', what, 'memoryId', its ->> 'memory_id'),
-    user_id => of_user, company_id => of_company);
   return null;
 end $$;
 
@@ -112,7 +124,7 @@ begin
   new.updated_at := clock_timestamp();
   return new;
 end $$;
-revoke execute on function private.keep_brain_history, private.touch_brain from public;
+revoke execute on function private.note_brain, private.keep_brain_history, private.touch_brain from public;
 
 do $$
 declare
@@ -120,12 +132,12 @@ declare
 begin
   foreach target in array array['public.user_brain', 'public.company_brain']::regclass[] loop
     execute format('create trigger touch before update on %s for each row execute function private.touch_brain()', target);
-    execute format('create trigger keep_history_of_new after insert or delete on %s for each row '
-                   'execute function private.keep_brain_history()', target);
-    -- That its memory was made anew elsewhere is no change of what is known.
-    execute format('create trigger keep_history after update on %s for each row '
-                   'when (old.content is distinct from new.content or old.extra_metadata is distinct from new.extra_metadata) '
-                   'execute function private.keep_brain_history()', target);
+    execute format('create trigger keep_new after insert on %s referencing new table as after '
+                   'for each statement execute function private.keep_brain_history()', target);
+    execute format('create trigger keep_changed after update on %s referencing old table as before new table as after '
+                   'for each statement execute function private.keep_brain_history()', target);
+    execute format('create trigger keep_gone after delete on %s referencing old table as before '
+                   'for each statement execute function private.keep_brain_history()', target);
   end loop;
 end $$;
 
@@ -178,29 +190,51 @@ end $$;
 create trigger hold_kept before update on public.memories
   for each row when (old.made_by = 'kept') execute function private.hold_kept_memory();
 
-create function private.follow_kept_memory() returns trigger
+create function private.follow_kept_memories() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
-  its public.memories := case when tg_op = 'DELETE' then old else new end;
+  why text;
 begin
-  if tg_op = 'DELETE' or its.deleted_at is not null then
-    perform private.drop_facts(array[its.id::text], its.reason);
-  else
-    perform private.write_fact(
-      case when its.company_id is null then 'user' else 'company' end, its.tenant, its.metadata ->> 'slug', its.id::text,
-      its.text, its.metadata - 'slug', its.reason);
+  -- Most memories are none of the brain's.
+  select coalesce(m.reason, '') into why from changed m where m.made_by = 'kept' limit 1;
+  if not found then
+    return null;
   end if;
+  perform set_config('recollect.reason', why, true);
+  delete from public.user_brain b using changed m
+  where m.made_by = 'kept' and m.deleted_at is not null and b.memory_id = m.id::text;
+  delete from public.company_brain b using changed m
+  where m.made_by = 'kept' and m.deleted_at is not null and b.memory_id = m.id::text;
+  insert into public.user_brain as b (user_id, memory_id, slug, content, extra_metadata)
+  select m.owner_id, m.id, m.metadata ->> 'slug', m.text, m.metadata - 'slug' from changed m
+  where m.made_by = 'kept' and m.deleted_at is null and m.owner_id is not null
+  on conflict (user_id, slug) do update
+    set memory_id = excluded.memory_id, content = excluded.content, extra_metadata = excluded.extra_metadata
+    where (b.memory_id, b.content, b.extra_metadata)
+      is distinct from (excluded.memory_id, excluded.content, excluded.extra_metadata);
+  insert into public.company_brain as b (company_id, memory_id, slug, content, extra_metadata)
+  select m.company_id, m.id, m.metadata ->> 'slug', m.text, m.metadata - 'slug' from changed m
+  where m.made_by = 'kept' and m.deleted_at is null and m.company_id is not null
+  on conflict (company_id, slug) do update
+    set memory_id = excluded.memory_id, content = excluded.content, extra_metadata = excluded.extra_metadata
+    where (b.memory_id, b.content, b.extra_metadata)
+      is distinct from (excluded.memory_id, excluded.content, excluded.extra_metadata);
   return null;
 end $$;
 create trigger follow_kept_new after insert on public.memories
-  for each row when (new.made_by = 'kept') execute function private.follow_kept_memory();
+  referencing new table as changed for each statement execute function private.follow_kept_memories();
 create trigger follow_kept_changed after update on public.memories
-  for each row when (new.made_by = 'kept' and (old.text, old.metadata, old.deleted_at)
-                     is distinct from (new.text, new.metadata, new.deleted_at))
-  execute function private.follow_kept_memory();
+  referencing new table as changed for each statement execute function private.follow_kept_memories();
+
+create function private.follow_purged_memory() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.drop_facts(array[old.id::text], null);
+  return null;
+end $$;
 create trigger follow_kept_gone after delete on public.memories
-  for each row when (old.made_by = 'kept' and old.deleted_at is null) execute function private.follow_kept_memory();
-revoke execute on function private.hold_kept_memory, private.follow_kept_memory from public;
+  for each row when (old.made_by = 'kept' and old.deleted_at is null) execute function private.follow_purged_memory();
+revoke execute on function private.hold_kept_memory, private.follow_kept_memories, private.follow_purged_memory from public;
 
 create function private.hold_brain(of_kind text, of_owner uuid) returns void
 language plpgsql security definer set search_path = '' as $$
@@ -240,40 +274,33 @@ begin
   perform private.hold_brain(of_kind, of_owner);
   perform private.note_model(model_named);
   return query
-  with given as (
-    select g.*, described -> (g.nth - 1)::integer as metadata
+  with given as materialized (
+    select g.nth, g.said, g.digest, g.terms, g.tokens, g.vector, described -> (g.nth - 1)::integer as metadata,
+           coalesce(m.id, private.new_id()) as id, m.id is not null as is_known
     from unnest(ids, texts, digests, words, sizes, vectors) with ordinality
-      as g (id, said, digest, terms, tokens, vector, nth)
-  ), known as materialized (
-    select g.nth, m.id from given g join public.memories m on m.id = g.id
-    where m.tenant = of_owner and m.made_by = 'kept' and m.deleted_at is null
-  ), fresh as materialized (
-    select g.*, private.new_id() as new_id from given g where not exists (select from known k where k.nth = g.nth)
+      as g (known, said, digest, terms, tokens, vector, nth)
+    left join public.memories m on m.id = g.known and m.tenant = of_owner and m.made_by = 'kept' and m.deleted_at is null
   ), changed as (
     update public.memories m
     set text = g.said, terms = private.terms(of_owner, g.terms), tokens = g.tokens, metadata = g.metadata,
         of_user = known_to_engine_as, event = 'UPDATE', reason = because
-    from given g join known k on k.nth = g.nth
-    where m.id = k.id
-    returning m.id, g.nth, g.vector
+    from given g where g.is_known and m.id = g.id
   ), stored as (
     insert into public.memories
       (id, owner_id, company_id, tenant, of_user, of_app, kind, text, metadata, terms, tokens, digest, actor, reason, made_by)
-    select f.new_id, for_user, for_company, of_owner, known_to_engine_as, under_app, 'fact', f.said, f.metadata,
-           private.terms(of_owner, f.terms), f.tokens, f.digest, coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), because,
+    select g.id, for_user, for_company, of_owner, known_to_engine_as, under_app, 'fact', g.said, g.metadata,
+           private.terms(of_owner, g.terms), g.tokens, g.digest, coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), because,
            'kept'
-    from fresh f
+    from given g where not g.is_known
   ), unplaced as (
     -- What another model made of the old text is wrong now, and is made anew.
-    delete from public.memory_vectors v using changed c where v.memory_id = c.id and v.model <> model_named
+    delete from public.memory_vectors v using given g where g.is_known and v.memory_id = g.id and v.model <> model_named
   ), placed as (
     insert into public.memory_vectors (memory_id, owner_id, company_id, tenant, model, dimension, embedding)
-    select p.id, for_user, for_company, of_owner, model_named, dimension_named, p.vector::vector
-    from (select c.id, c.vector from changed c union all select f.new_id, f.vector from fresh f) p
+    select g.id, for_user, for_company, of_owner, model_named, dimension_named, g.vector::vector from given g
     on conflict (tenant, model, memory_id) do update set dimension = excluded.dimension, embedding = excluded.embedding
   )
-  select c.nth, c.id, 'UPDATE' from changed c
-  union all select f.nth, f.new_id, 'ADD' from fresh f
+  select g.nth, g.id, case when g.is_known then 'UPDATE' else 'ADD' end from given g
   order by 1;
 end $$;
 comment on function private.keep_facts is

@@ -82,7 +82,7 @@ def brain(services: Services) -> Watched:
 def loading(services: Services, brain: Watched) -> Loading:
     """Workers do their jobs with this one."""
     watched = Loading(services.tenancy, brain, "es")
-    services.jobs.offer(*tasks(watched))
+    services.jobs.offer(*tasks(services.brain, watched))
     return watched
 
 
@@ -270,7 +270,7 @@ async def test_a_user_cannot_have_others_loaded(
 ) -> None:
     await new_company(database_url, **COMPANY)
     async with working(services):
-        for task in tasks(loading):
+        for task in tasks(brain, loading):
             run = await ended(services, await queue(services, task.name, by=ana.caller))
             assert (run.state, run.attempt) == ("failed", 1)
     assert brain.batches == []
