@@ -1,4 +1,4 @@
-"""What the brain promises: many facts in one call, a steady load of many companies, a quick look for drift."""
+"""What the brain promises: many facts in one call, a steady load of companies, a quick look for drift."""
 
 from __future__ import annotations
 

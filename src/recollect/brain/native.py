@@ -17,7 +17,7 @@ from recollect.brain.store import known_from, known_of, memory_in, queries, uuid
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.engine.keeping import Keep, Prepared
 from recollect.engine.service import Engine
-from recollect.errors import RecollectError
+from recollect.errors import RecollectError, Unavailable
 
 DRIFT_BATCH = 500
 MENDED = "reconciled with the engine"
@@ -35,6 +35,8 @@ class NativeMirror:
         for saving in savings:
             try:
                 outcomes.append(await self._save(tx, saving, prepared))
+            except Unavailable:
+                raise  # and that for all who come after, too
             except RecollectError as error:
                 outcomes.append(saving.failed(error))
         return outcomes

@@ -29,7 +29,7 @@ from recollect.brain.store import OwnerFacts, fact_from, known_of, queries
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.engine.mem0.models import Mem0NotConfigured
 from recollect.engine.models import Entities, MemoryEngine, Wanted, Where
-from recollect.errors import InvalidInput, RecollectError
+from recollect.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn, RecollectError
 
 PAGE = 1_000
 # Facts in one transaction; more in a call are saved one such part after the other.
@@ -70,8 +70,15 @@ class Brain:
         latest = _latest(valid)
         became: dict[str, Outcome] = {}
         for first in range(0, max(len(latest), 1), AT_ONCE):
-            async with tx.still_open() as asking:
-                [outcomes] = await self._save(asking, {owner: latest[first : first + AT_ONCE]}, reason)
+            part = latest[first : first + AT_ONCE]
+            outcomes: Sequence[Outcome] | None
+            try:
+                async with tx.still_open() as asking:
+                    [outcomes] = await self._save(asking, {owner: part}, reason)
+            except (NotFound, NotSignedIn, NotAllowed):
+                raise
+            except RecollectError as error:
+                outcomes = _failed(part, error)
             if outcomes is None:
                 raise UnknownOwner(f"There is no such {owner.kind}.")
             became |= {outcome.slug: outcome for outcome in outcomes}
@@ -84,7 +91,8 @@ class Brain:
         *,
         reason: str | None = None,
     ) -> list[Saved]:
-        """Keep facts about many, as the service; what is saved of one does not hang on the others."""
+        """Keep facts about many, as the service; what is saved of one does not hang on the others. Where the
+        database or the embedder is away that is an error: trying again helps, and doubles nothing."""
         if not self._is_configured:
             return [_not_configured() for _ in batch]
         wanted = {owner: _latest(memories) for owner, memories in batch}
@@ -108,10 +116,7 @@ class Brain:
             for owner, memories in wanted.items()
             if owner in facts
         }
-        try:
-            saved = dict(zip(savings, await self._mirror.save(tx, list(savings.values())), strict=True))
-        except RecollectError as error:
-            saved = {owner: _failed(wanted[owner], error) for owner in savings}
+        saved = dict(zip(savings, await self._mirror.save(tx, list(savings.values())), strict=True))
         return [saved.get(owner) for owner in wanted]
 
     async def plan(self, tx: Transaction, owner: Owner, memories: Sequence[object]) -> list[Planned]:
