@@ -14,11 +14,11 @@ from recollect.access.identifiers import Identifiers
 from recollect.db.tenancy import Transaction
 from recollect.engine.adding import check_metadata
 from recollect.engine.models import MAX_TEXT, Entities, Tenant
-from recollect.errors import InvalidInput, NotFound, RecollectError
+from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError, Unavailable
 from recollect.kit.text import Text, of_form
 
 Kind = Literal["user", "company"]
-Slug = Annotated[Text, *of_form(r"[a-z0-9_]{1,255}", "a-z, 0-9 and _ alone, at most 255 of them")]
+Slug = Annotated[Text, *of_form(r"^[a-z0-9_]{1,255}$", "a-z, 0-9 and _ alone, at most 255 of them")]
 Category = Annotated[Text, StringConstraints(min_length=1, max_length=255)]
 # Stripped before it is measured, and then held to what every text is.
 Content = Annotated[
@@ -39,6 +39,18 @@ class UnknownOwner(NotFound):
     """There is no such user or company."""
 
     code = "unknown_owner"
+
+
+class NotSaved(Unavailable):
+    """The engine has not taken it; try again in a moment."""
+
+    code = "fact_not_saved"
+
+
+class ChangedSince(Conflict):
+    """Something has changed it since; look at its history again."""
+
+    code = "changed_since"
 
 
 @dataclass(frozen=True, slots=True)
