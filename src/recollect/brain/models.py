@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from recollect.access.identifiers import Identifiers
-from recollect.db.tenancy import Transaction
-from recollect.engine.adding import check_metadata
-from recollect.engine.models import MAX_TEXT, Entities, Tenant
+from recollect.engine.models import MAX_TEXT, Entities, Tenant, check_metadata
 from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError, Unavailable
 from recollect.kit.text import Text, of_form
+
+# Clients and the command line know these nouns too, and need not load the database's driver for them.
+if TYPE_CHECKING:
+    from recollect.access.identifiers import Identifiers
+    from recollect.db.tenancy import Transaction
 
 Kind = Literal["user", "company"]
 Slug = Annotated[Text, *of_form(r"^[a-z0-9_]{1,255}$", "a-z, 0-9 and _ alone, at most 255 of them")]
