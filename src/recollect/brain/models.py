@@ -152,6 +152,7 @@ class Saved(BaseModel):
     failed_count: int = 0
     errors: list[str] = []
     created: Annotated[int, Field(exclude=True)] = 0
+    failed: Annotated[dict[str, str], Field(exclude=True, description="Why not, by slug.")] = {}
 
 
 class Planned(BaseModel):

@@ -177,6 +177,15 @@ class Brain:
         facts = [fact_from(row, FoundFact, score=scores[row["memory_id"]]) for row in rows]
         return sorted(facts, key=lambda fact: (-fact.score, fact.slug))
 
+    async def company_called(self, tx: Transaction, name: str) -> Owner:
+        """The one company of that name, among those that the caller may see."""
+        found = await tx.all(queries.companies_called, {"name": name}, last=True)
+        if not found:
+            raise UnknownOwner(f'There is no company called "{name}".')
+        if len(found) > 1:
+            raise InvalidInput(f'There are several companies called "{name}"; give the id of one.')
+        return Owner("company", found[0]["id"])
+
     async def delete(
         self, tx: Transaction, owner: Owner, slugs: Sequence[str], *, reason: str | None = None
     ) -> list[str]:
@@ -271,6 +280,7 @@ def _told(owner: Owner, outcomes: Sequence[Outcome]) -> Saved:
         failed_count=len(errors),
         errors=errors,
         created=len({each.slug for each in outcomes if each.is_new and not each.error}),
+        failed={each.slug: each.error for each in outcomes if each.error},
     )
 
 
