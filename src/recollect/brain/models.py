@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from recollect.access.identifiers import Identifiers
-from recollect.db.tenancy import Transaction
-from recollect.engine.adding import check_metadata
-from recollect.engine.models import MAX_TEXT, Entities, Tenant
-from recollect.errors import InvalidInput, NotFound, RecollectError
+from recollect.engine.models import MAX_TEXT, Entities, Tenant, check_metadata
+from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError, Unavailable
 from recollect.kit.text import Text, of_form
 
+# Clients and the command line know these nouns too, and need not load the database's driver for them.
+if TYPE_CHECKING:
+    from recollect.access.identifiers import Identifiers
+    from recollect.db.tenancy import Transaction
+
 Kind = Literal["user", "company"]
-Slug = Annotated[Text, *of_form(r"[a-z0-9_]{1,255}", "a-z, 0-9 and _ alone, at most 255 of them")]
+Slug = Annotated[Text, *of_form(r"^[a-z0-9_]{1,255}$", "a-z, 0-9 and _ alone, at most 255 of them")]
 Category = Annotated[Text, StringConstraints(min_length=1, max_length=255)]
 # Stripped before it is measured, and then held to what every text is.
 Content = Annotated[
@@ -39,6 +41,18 @@ class UnknownOwner(NotFound):
     """There is no such user or company."""
 
     code = "unknown_owner"
+
+
+class NotSaved(Unavailable):
+    """The engine has not taken it; try again in a moment."""
+
+    code = "fact_not_saved"
+
+
+class ChangedSince(Conflict):
+    """Something has changed it since; look at its history again."""
+
+    code = "changed_since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +152,7 @@ class Saved(BaseModel):
     failed_count: int = 0
     errors: list[str] = []
     created: Annotated[int, Field(exclude=True)] = 0
+    failed: Annotated[dict[str, str], Field(exclude=True, description="Why not, by slug.")] = {}
 
 
 class Planned(BaseModel):

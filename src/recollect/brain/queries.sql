@@ -2,6 +2,10 @@
 -- Somebody whom there can be facts about, and what they are known by outside.
 select o.id, o.rut, o.name from private.brain_owners o where o.kind = %(kind)s and o.id = %(owner)s
 
+-- companies_called
+-- Companies of a name, in whichever case; two are too many to choose from.
+select o.id from private.brain_owners o where o.kind = 'company' and lower(o.name) = lower(%(name)s) limit 2
+
 -- known
 -- Owners with what is known about them under these slugs; a row without a slug where nothing is.
 select o.kind, o.id as owner, o.rut, b.slug, b.memory_id, b.content, b.extra_metadata

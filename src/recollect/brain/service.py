@@ -8,6 +8,7 @@ from uuid import UUID
 
 from recollect.access.identifiers import Identifiers
 from recollect.brain.models import (
+    ChangedSince,
     Fact,
     FactChange,
     FoundFact,
@@ -15,6 +16,7 @@ from recollect.brain.models import (
     Mended,
     Mirror,
     NewMemory,
+    NotSaved,
     Outcome,
     Owner,
     Planned,
@@ -25,7 +27,7 @@ from recollect.brain.models import (
     checked_memory,
     slug_of,
 )
-from recollect.brain.store import OwnerFacts, fact_from, known_of, queries
+from recollect.brain.store import OwnerFacts, fact_from, known_of, memory_in, queries
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.engine.mem0.models import Mem0NotConfigured
 from recollect.engine.models import Entities, MemoryEngine, Wanted, Where
@@ -83,6 +85,15 @@ class Brain:
                 raise UnknownOwner(f"There is no such {owner.kind}.")
             became |= {outcome.slug: outcome for outcome in outcomes}
         return _told(owner, [*refused, *(became[memory.slug] for memory in valid)])
+
+    async def put(self, tx: Transaction, owner: Owner, memory: object, *, reason: str | None = None) -> Fact:
+        """Keep one fact under its slug; an error if it cannot be kept."""
+        wanted = checked_memory(memory)
+        saved = await self.save(tx, owner, [wanted], reason=reason)
+        if not saved.success:
+            raise NotSaved(saved.errors[0])
+        async with tx.still_open() as reading:
+            return await self.get(reading, owner, wanted.slug)
 
     async def save_for_many(
         self,
@@ -171,6 +182,15 @@ class Brain:
         facts = [fact_from(row, FoundFact, score=scores[row["memory_id"]]) for row in rows]
         return sorted(facts, key=lambda fact: (-fact.score, fact.slug))
 
+    async def company_called(self, tx: Transaction, name: str) -> Owner:
+        """The one company of that name, among those that the caller may see."""
+        found = await tx.all(queries.companies_called, {"name": name}, last=True)
+        if not found:
+            raise UnknownOwner(f'There is no company called "{name}".')
+        if len(found) > 1:
+            raise InvalidInput(f'There are several companies called "{name}"; give the id of one.')
+        return Owner("company", found[0]["id"])
+
     async def delete(
         self, tx: Transaction, owner: Owner, slugs: Sequence[str], *, reason: str | None = None
     ) -> list[str]:
@@ -186,6 +206,30 @@ class Brain:
         if not rows and after is None:
             raise UnknownFact
         return [FactChange(**row) for row in rows]
+
+    async def undo(
+        self,
+        tx: Transaction,
+        owner: Owner,
+        slug: str,
+        *,
+        change: int | None = None,
+        reason: str | None = None,
+    ) -> FactChange:
+        """Take a slug's last change back, if it is ``change`` where that is given; a change in itself."""
+        [last] = await self.history(tx, owner, slug, limit=1)
+        if change not in {None, last.id}:
+            raise ChangedSince
+        why = reason or f"change {last.id} undone"
+        async with tx.still_open() as writing:
+            if last.before is None:
+                await self.delete(writing, owner, [slug], reason=why)
+            else:
+                before = {"slug": slug, "content": last.before, "extra_metadata": last.metadata_before or {}}
+                await self.put(writing, owner, memory_in(before), reason=why)
+        async with tx.still_open() as reading:
+            [undone] = await self.history(reading, owner, slug, limit=1)
+        return undone
 
     async def reconcile(self, only: Owner | None = None) -> Mended:
         """Find rows without memories and memories without rows, and mend them."""
@@ -241,6 +285,7 @@ def _told(owner: Owner, outcomes: Sequence[Outcome]) -> Saved:
         failed_count=len(errors),
         errors=errors,
         created=len({each.slug for each in outcomes if each.is_new and not each.error}),
+        failed={each.slug: each.error for each in outcomes if each.error},
     )
 
 

@@ -9,6 +9,8 @@ import typer
 
 from recollect.cli import (
     bank,
+    brain,
+    brain_importing,
     doctor,
     events,
     importing,
@@ -52,6 +54,8 @@ app.add_typer(keys.app, name="key")
 app.add_typer(workspaces.app, name="workspace")
 app.add_typer(bank.app, name="bank")
 app.add_typer(memories.app, name="memories")
+app.add_typer(brain.app, name="brain")
+brain.app.command("import")(brain_importing.import_)
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(jobs.app, name="jobs")

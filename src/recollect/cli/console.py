@@ -21,6 +21,8 @@ from recollect.errors import Misconfigured, RecollectError
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from rich.progress import Progress
+
     from recollect.bootstrap import Services
     from recollect.db.tenancy import Transaction
     from recollect.settings import Settings
@@ -108,6 +110,14 @@ async def waiting(
         # One that was never shown would leave an empty line behind.
         if progress.live.is_started:
             progress.stop()
+
+
+def progress_bar() -> Progress:
+    """For work whose length is known. Where nobody looks, there is none."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def validated(model: type[M], **fields: Any) -> M:

@@ -9,14 +9,12 @@ from uuid import UUID
 
 import typer
 
-from recollect.cli.console import AsJson, err, out, plain, print_json, with_services
+from recollect.cli.console import AsJson, err, out, plain, print_json, progress_bar, with_services
 from recollect.errors import InvalidInput, Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
-
-    from rich.progress import Progress
 
     from recollect.bootstrap import Services
     from recollect.engine.mem0.importing import Imported
@@ -83,7 +81,7 @@ async def _import(
     if workspace is not None:
         async with services.tenancy.acting_as(caller, for_one_call=True) as tx:
             await services.membership.workspace(tx, workspace)
-    with _bar() as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("Importing", total=None)
         async for total, page in pages:
             progress.update(bar, total=total)
@@ -116,13 +114,6 @@ async def _pages(
     async with httpx.AsyncClient(timeout=60) as http:
         async for page in read_account(Wire(http, host or str(settings.mem0_host), key)):
             yield page
-
-
-def _bar() -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def _tell(imported: Imported, *, dry_run: bool) -> None:

@@ -5,6 +5,7 @@ async with Recollect("http://127.0.0.1:8000", key="rk_...") as memory:
     await memory.set_memory_key(me.id, "tone", "warm", namespace="prefs")
     await memory.memories.add("I moved to Bonn.", user="mia")
     found = await memory.memories.search("Where does she live?", user="mia")
+    await memory.brain.user(me.id).put("user_city", "Lives in Bonn.")
 
 What the server refuses is raised as the same ``recollect.errors`` that the server raised. A busy or
 restarting server is asked again a few times; writes carry an Idempotency-Key, so that asking twice does
@@ -35,12 +36,13 @@ from recollect.bank.models import (
     Put,
     serialised,
 )
+from recollect.client.brain import Brain, Facts
 from recollect.client.connection import ATTEMPTS, PAGE, Connection, not_understood, pause, read, valid
 from recollect.client.memories import Memories
 from recollect.errors import NotFound, RecollectError, Unavailable
 from recollect.events.models import Event
 
-__all__ = ["FailedAttempt", "Job", "Me", "Memories", "Recollect", "Reset"]
+__all__ = ["Brain", "Facts", "FailedAttempt", "Job", "Me", "Memories", "Recollect", "Reset"]
 
 LOOK_SECONDS = 0.5
 _MISSING: Any = object()
@@ -111,6 +113,7 @@ class Recollect:
     def __init__(self, base_url: str, *, key: str, timeout: float = 30.0) -> None:
         self._server = Connection(base_url, key=key, timeout=timeout)
         self.memories = Memories(self._server)
+        self.brain = Brain(self._server)
 
     async def __aenter__(self) -> Self:
         return self

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import httpx
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from recollect import errors
 from recollect.errors import InvalidInput, Misconfigured, RecollectError, Unavailable
+from recollect.kit.text import check_json
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -34,7 +36,7 @@ _BY_CODE = {kind.code: kind for kind in _KINDS}
 _BY_STATUS = dict.fromkeys(_PASSING_STATUSES, Unavailable) | {kind.status: kind for kind in reversed(_KINDS)}
 _PROBLEM_FIELDS = frozenset({"type", "title", "status", "detail", "code"})
 # What a repeated DELETE finds where the one before it did its work.
-_GONE = frozenset({"unknown_key", "unknown_memory"})
+_GONE = frozenset({"unknown_key", "unknown_memory", "unknown_slug"})
 
 
 class Connection:
@@ -163,6 +165,27 @@ def read(model: type[M], given: Any) -> M:
         return model.model_validate(given, extra="ignore")
     except ValidationError as error:
         raise not_understood() from error
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def plain_json(fields: Mapping[str, Any]) -> Any:
+    """As JSON; None stays, and means that there is none."""
+    try:
+        plain = to_jsonable_python(fields, inf_nan_mode="constants")
+    except PydanticSerializationError as error:
+        raise InvalidInput(f"That cannot be written as JSON: {error}.") from error
+    check_json(plain)
+    return plain
+
+
+def data_in(answer: Any) -> list[Any]:
+    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
+        raise not_understood()
+    data: list[Any] = answer["data"]
+    return data
 
 
 def not_understood() -> Misconfigured:

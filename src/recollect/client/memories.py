@@ -8,12 +8,19 @@ from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from recollect.client.connection import PAGE, Connection, not_understood, read, valid
+from recollect.client.connection import (
+    PAGE,
+    Connection,
+    data_in,
+    given,
+    not_understood,
+    plain_json,
+    read,
+    valid,
+)
 from recollect.engine.models import Added, Context, EntityInUse, Feedback, Found, Link, Memory, Version
 from recollect.errors import InvalidInput
-from recollect.kit.text import check_json
 
 PATH = "/api/memories"
 _KEEP: Any = object()
@@ -68,19 +75,19 @@ class Memories:
         """Remember a text or a conversation; with ``infer=False`` as it was said, otherwise the facts in it.
         The same call again adds nothing."""
         said = {"text": messages} if isinstance(messages, str) else {"messages": list(messages)}
-        return read(Added, await self._server.send("POST", PATH, json=_json({**said, **how})))
+        return read(Added, await self._server.send("POST", PATH, json=plain_json({**said, **how})))
 
     async def search(
         self, query: str, *, limit: int = 10, explain: bool = False, **among: Unpack[Looking]
     ) -> list[Found]:
         """The memories that fit best, best first."""
-        wanted = _json({"query": query, "limit": limit, "explain": explain, **among})
+        wanted = plain_json({"query": query, "limit": limit, "explain": explain, **among})
         answer = await self._server.send("POST", f"{PATH}/search", json=wanted)
-        return [read(Found, item) for item in _data(answer)]
+        return [read(Found, item) for item in data_in(answer)]
 
     async def context(self, query: str, *, budget_tokens: int = 1_000, **among: Unpack[Looking]) -> Context:
         """The best memories as text for a prompt, within a budget."""
-        wanted = _json({"query": query, "budget_tokens": budget_tokens, **among})
+        wanted = plain_json({"query": query, "budget_tokens": budget_tokens, **among})
         return read(Context, await self._server.send("POST", f"{PATH}/context", json=wanted))
 
     async def get(self, memory_id: UUID | str) -> Memory:
@@ -97,20 +104,20 @@ class Memories:
         reason: str | None = None,
     ) -> Memory:
         """Change a memory; what is not given stays. An ``expires_at`` of None takes the expiry away."""
-        changes = _given(text=text, metadata=metadata, occurred_at=occurred_at, reason=reason)
+        changes = given(text=text, metadata=metadata, occurred_at=occurred_at, reason=reason)
         if expires_at is not _KEEP:
             changes["expires_at"] = expires_at
-        return read(Memory, await self._server.send("PATCH", _one(memory_id), json=_json(changes)))
+        return read(Memory, await self._server.send("PATCH", _one(memory_id), json=plain_json(changes)))
 
     async def delete(self, memory_id: UUID | str, *, reason: str | None = None) -> None:
         """Forget a memory; for a while it can be restored."""
-        await self._server.send("DELETE", _one(memory_id), params=_given(reason=reason))
+        await self._server.send("DELETE", _one(memory_id), params=given(reason=reason))
 
     async def delete_all(
         self, *, everything: bool = False, reason: str | None = None, **about: Unpack[About]
     ) -> int:
         """Forget all about somebody, or everything where that is said; how many they were."""
-        wanted = {**_query(about), **_given(reason=reason), **({"all": "true"} if everything else {})}
+        wanted = {**_query(about), **given(reason=reason), **({"all": "true"} if everything else {})}
         answer = await self._server.send("DELETE", PATH, params=wanted)
         if not isinstance(answer, dict) or not isinstance(answer.get("deleted"), int):
             raise not_understood()
@@ -120,28 +127,28 @@ class Memories:
     async def restore(self, memory_id: UUID | str, *, reason: str | None = None) -> Memory:
         """Take a deletion back."""
         path = f"{_one(memory_id)}/restore"
-        return read(Memory, await self._server.send("POST", path, params=_given(reason=reason)))
+        return read(Memory, await self._server.send("POST", path, params=given(reason=reason)))
 
     async def history(self, memory_id: UUID | str) -> list[Version]:
         """All versions of a memory, oldest first; also of a deleted one."""
         answer = await self._server.send("GET", f"{_one(memory_id)}/history")
-        return [read(Version, item) for item in _data(answer)]
+        return [read(Version, item) for item in data_in(answer)]
 
     async def links(self, memory_id: UUID | str) -> list[Link]:
         """Facts that say nearly the same, nearest first."""
         answer = await self._server.send("GET", f"{_one(memory_id)}/links")
-        return [read(Link, item) for item in _data(answer)]
+        return [read(Link, item) for item in data_in(answer)]
 
     async def feedback(
         self, memory_id: UUID | str, feedback: Feedback | None, *, reason: str | None = None
     ) -> Memory:
         """Note whether a memory was any good; None takes it back."""
         path, wanted = f"{_one(memory_id)}/feedback", {"feedback": feedback, "reason": reason}
-        return read(Memory, await self._server.send("POST", path, json=_json(wanted)))
+        return read(Memory, await self._server.send("POST", path, json=plain_json(wanted)))
 
     async def entities(self, *, workspace: UUID | str | None = None) -> list[EntityInUse]:
         """Whom the memories are about, all of them."""
-        found = self._server.items(f"{PATH}/entities", _query(_given(workspace=workspace)))
+        found = self._server.items(f"{PATH}/entities", _query(given(workspace=workspace)))
         return [read(EntityInUse, item) async for item in found]
 
     # The last one: after it, "list" means this here.
@@ -161,32 +168,11 @@ def _one(memory_id: UUID | str) -> str:
     return f"{PATH}/{valid(_id, 'memory_id', memory_id)}"
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _json(fields: Mapping[str, Any]) -> Any:
-    """As JSON; None stays, and means that there is none."""
-    try:
-        plain = to_jsonable_python(fields, inf_nan_mode="constants")
-    except PydanticSerializationError as error:
-        raise InvalidInput(f"That cannot be written as JSON: {error}.") from error
-    check_json(plain)
-    return plain
-
-
 def _query(fields: Mapping[str, Any]) -> dict[str, str]:
     """As parameters of an address: filters as JSON, and what is None left out."""
-    plain = _json(fields)
+    plain = plain_json(fields)
     return {
         name: value if isinstance(value, str) else TypeAdapter(Any).dump_json(value).decode()
         for name, value in plain.items()
         if value is not None
     }
-
-
-def _data(answer: Any) -> list[Any]:
-    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
-        raise not_understood()
-    data: list[Any] = answer["data"]
-    return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -18,7 +17,6 @@ from recollect.engine.extraction.models import Extraction, Fact, Said
 from recollect.engine.language import fold, terms_of
 from recollect.engine.models import (
     MAX_MESSAGES,
-    MAX_METADATA_BYTES,
     MAX_TEXT,
     Added,
     Addition,
@@ -26,10 +24,11 @@ from recollect.engine.models import (
     Entities,
     Message,
     TextTooLong,
+    check_metadata,
 )
 from recollect.engine.store import digest, queries, vector_text
 from recollect.errors import InvalidInput
-from recollect.kit.text import check_json, storable
+from recollect.kit.text import storable
 from recollect.llm.service import Llm
 
 # Two facts with so similar vectors say nearly the same.
@@ -163,12 +162,6 @@ def check_text(text: str) -> str:
     if len(text) > MAX_TEXT:
         raise TextTooLong(f"{TextTooLong.title()} This one has {len(text):,}.")
     return storable(text)
-
-
-def check_metadata(metadata: Any) -> None:
-    check_json(metadata)
-    if len(json.dumps(metadata, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
-        raise InvalidInput(f"metadata: at most {MAX_METADATA_BYTES // 1024} KB of JSON.")
 
 
 def _of_entity(parameters: dict[str, Any]) -> list[str | None]:

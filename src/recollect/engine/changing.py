@@ -11,11 +11,11 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from recollect.db.tenancy import Transaction
-from recollect.engine.adding import check_metadata, check_text, fact_digest, spoken_text
+from recollect.engine.adding import check_text, fact_digest, spoken_text
 from recollect.engine.context import tokens_in
 from recollect.engine.embedding.models import Embedder
 from recollect.engine.language import terms_of
-from recollect.engine.models import Memory, UnknownMemory, Update
+from recollect.engine.models import Memory, UnknownMemory, Update, check_metadata
 from recollect.engine.store import digest, memory_from, queries, vector_text
 from recollect.errors import InvalidInput
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from recollect.access.models import Moment
 from recollect.errors import InvalidInput, NotFound
-from recollect.kit.text import Text
+from recollect.kit.text import Text, check_json
 
 if TYPE_CHECKING:
     from recollect.db.tenancy import Tenancy, Transaction
@@ -329,3 +330,9 @@ class MemoryEngine(Protocol):
         limit: int = 100,
     ) -> Sequence[EntityInUse]: ...
     async def purge(self, tenancy: Tenancy) -> int: ...
+
+
+def check_metadata(metadata: Any) -> None:
+    check_json(metadata)
+    if len(json.dumps(metadata, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
+        raise InvalidInput(f"metadata: at most {MAX_METADATA_BYTES // 1024} KB of JSON.")

@@ -86,10 +86,12 @@ async def caller_with(recollect: Services, token: str) -> Caller:
     return Caller.user(verified.user_id, verified.expires_at)
 
 
-async def caller_for(request: Request, needs: str) -> Caller:
+async def caller_for(request: Request, needs: str, *, lets_service_in: bool = False) -> Caller:
     """The request's caller, asking for this scope, about the user whom the path names, if it does."""
     caller, subject = await caller_of(request), _subject(request)
-    return _service_for(subject) if caller is SERVICE else caller.about(subject).needing(needs)
+    if caller is not SERVICE:
+        return caller.about(subject).needing(needs)
+    return SERVICE if subject is None and lets_service_in else _service_for(subject)
 
 
 def is_service(request: Request) -> bool:

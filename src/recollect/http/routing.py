@@ -25,25 +25,32 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Acting:
-    """A dependency: the request's transaction, for a caller who needs this scope."""
+    """A dependency: the request's transaction, for a caller who needs this scope. Where no path names a
+    user, the service key is let in only if the endpoint says so."""
 
-    def __init__(self, needs: str) -> None:
+    def __init__(self, needs: str, *, lets_service_in: bool) -> None:
         self.needs = needs
+        self.lets_service_in = lets_service_in
 
     async def __call__(self, request: Request) -> Transaction:
         opened: Transaction = request.state.transaction
         return opened
 
 
-def transaction(needs: str) -> Any:
-    return Depends(Acting(needs))
+def transaction(needs: str, *, lets_service_in: bool = False) -> Any:
+    return Depends(Acting(needs, lets_service_in=lets_service_in))
 
 
 def scope_needed(dependant: Dependant) -> str | None:
     """The scope that a route's caller needs, or None if it is open to everybody."""
+    acting = _acting_in(dependant)
+    return acting.needs if acting else None
+
+
+def _acting_in(dependant: Dependant) -> Acting | None:
     if isinstance(dependant.call, Acting):
-        return dependant.call.needs
-    return next(filter(None, map(scope_needed, dependant.dependencies)), None)
+        return dependant.call
+    return next(filter(None, map(_acting_in, dependant.dependencies)), None)
 
 
 class RecollectRoute(APIRoute):
@@ -52,7 +59,7 @@ class RecollectRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
-        needs = scope_needed(self.dependant)
+        acting = _acting_in(self.dependant)
         is_idempotent = any(each.call is _documented for each in self.dependant.dependencies)
 
         async def once(request: Request) -> Response:
@@ -61,9 +68,9 @@ class RecollectRoute(APIRoute):
 
         async def handle_parsed(request: Request) -> Response:
             request = ParsedRequest(request.scope, request.receive)
-            if needs is None:
+            if acting is None:
                 return await handle(request)
-            caller = await caller_for(request, needs)
+            caller = await caller_for(request, acting.needs, lets_service_in=acting.lets_service_in)
             try:
                 return await _in_transaction(request, caller, once if is_idempotent else handle)
             except NotSignedIn as error:
