@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 from recollect.api import (
     access,
     bank,
+    brain_agents,
     companies,
     cron,
     events,
@@ -68,6 +69,7 @@ def create_app(services: Services) -> FastAPI:
     for router in (
         bank.router,
         memories.router,
+        brain_agents.router,
         mem0.router,
         operations.router,
         events.router,

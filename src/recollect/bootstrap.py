@@ -25,10 +25,12 @@ from recollect.bank.tasks import tasks as bank_tasks
 from recollect.brain.loading import Loading
 from recollect.brain.models import Mirror
 from recollect.brain.native import NativeMirror
+from recollect.brain.proposals import Proposals
 from recollect.brain.reconciling import Mem0Mirror
 from recollect.brain.service import Brain
 from recollect.brain.tasks import subscriptions as brain_subscriptions
 from recollect.brain.tasks import tasks as brain_tasks
+from recollect.brain.tools import Toolboxes
 from recollect.db import database as databases
 from recollect.db.database import Database
 from recollect.db.migrate import Migration, ensure_logins, migrate
@@ -91,6 +93,8 @@ class Services:
     membership: Membership
     bank: Bank
     brain: Brain
+    proposals: Proposals
+    toolboxes: Toolboxes
     engine: MemoryEngine
     dialect: Dialect
     jobs: Jobs
@@ -188,6 +192,7 @@ def _build(
     llm = _llm(settings, tenancy, outside.http)
     native, engine, upkeep = _engine(settings, database, tenancy, llm, outside)
     brain = _brain(settings, tenancy, engine, identifiers)
+    proposals = Proposals(brain)
     jobs = Jobs(settings.jobs_keep_days)
     dialect = Dialect(native, jobs, has_model=llm.configured, keep_days=settings.jobs_keep_days)
     purges = _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail, memories=engine)
@@ -220,6 +225,8 @@ def _build(
         membership=Membership(identifiers),
         bank=bank,
         brain=brain,
+        proposals=proposals,
+        toolboxes=Toolboxes(tenancy, brain, proposals, settings.brain_agent_writes),
         engine=engine,
         dialect=dialect,
         jobs=jobs,

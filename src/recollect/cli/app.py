@@ -9,6 +9,7 @@ import typer
 
 from recollect.cli import (
     bank,
+    brain_agents,
     doctor,
     events,
     importing,
@@ -52,6 +53,7 @@ app.add_typer(keys.app, name="key")
 app.add_typer(workspaces.app, name="workspace")
 app.add_typer(bank.app, name="bank")
 app.add_typer(memories.app, name="memories")
+app.add_typer(brain_agents.agents_app, name="brain", help="Facts about users and companies.")
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(jobs.app, name="jobs")
