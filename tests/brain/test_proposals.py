@@ -20,6 +20,7 @@ from recollect.brain.proposals import (
     ProposedChange,
     UnknownProposal,
 )
+from recollect.brain.store import queries
 from recollect.brain.tools import Toolbox
 from recollect.errors import NotAllowed
 from recollect.events.models import Event
@@ -61,8 +62,8 @@ async def proposed(knower: Knower, slug: str, content: str, agent: str = "scribe
     return UUID(answer["proposal_id"])
 
 
-async def listed(knower: Knower, owner: Owner | None = None, **more: Any) -> list[Proposal]:
-    return await knower.do(lambda tx: knower.services.proposals.list(tx, owner, **more))
+async def listed(knower: Knower, *owners: Owner, **more: Any) -> list[Proposal]:
+    return await knower.do(lambda tx: knower.services.proposals.list(tx, *owners, **more))
 
 
 async def get(knower: Knower, proposal: UUID) -> ProposedChange:
@@ -215,8 +216,9 @@ async def test_a_company_decides_by_its_owners_and_admins(ana: Knower, acme: Kno
 async def test_row_security_holds_a_plain_member_to_it(carla: Knower) -> None:
     proposal = await proposed(carla, "motto", "Onward.")
 
+    wanted = {"proposal_id": proposal, "state": "approved", "reason": None}
     with pytest.raises(NotAllowed):
-        await carla.do(lambda tx: Proposals._decide(carla.services.proposals, tx, proposal, "approved", None))
+        await carla.do(lambda tx: tx.maybe(queries.decide, wanted))
     assert [waiting.state for waiting in await listed(carla)] == ["pending"]
 
 
@@ -254,6 +256,7 @@ async def test_they_are_listed_by_owner_and_state_in_pages(ana: Knower, acme: Kn
     assert ids(everything) == [third, second, first]
     assert ids(await listed(ana, ana.owner)) == [third, first]
     assert ids(await listed(ana, acme.owner)) == [second]
+    assert ids(await listed(ana, ana.owner, acme.owner)) == [third, second, first]
     assert ids(await listed(ana, state="rejected")) == [first]
     after = (everything[0].created_at, everything[0].id)
     assert ids(await listed(ana, before=after, limit=1)) == [second]

@@ -18,6 +18,7 @@ import pytest
 from recollect.api.description import routes_of
 from recollect.app import create_app
 from recollect.bootstrap import Services
+from recollect.brain.models import NewMemory, Owner
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE
 from recollect.errors import InvalidInput, Unavailable
@@ -71,6 +72,10 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "/api/memories/{memoryId}"): {"text": "ben was here"},
     ("POST", "/api/memories/{memoryId}/restore"): None,
     ("POST", "/api/memories/{memoryId}/feedback"): {"feedback": "NEGATIVE"},
+    ("POST", "/api/brain/tools/{tool}"): {"arguments": {}, "agent": "ben was here"},
+    ("POST", "/api/brain/proposals/{proposalId}/approve"): None,
+    ("POST", "/api/brain/proposals/{proposalId}/reject"): {"reason": "ben was here"},
+    ("POST", "/api/brain/domains/{domain}"): {"fields": {}},
 }
 QUERIES: dict[tuple[str, str], dict[str, str]] = {
     ("DELETE", "/api/user/{userId}/memory"): {"key": "kept"},
@@ -138,6 +143,9 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         f"/api/workspaces/{workspace}/webhooks", json={"url": "http://127.0.0.1:9/ana"}
     )
     await ana.http.post(f"/api/workspaces/{workspace}/webhooks/{hook.json()['id']}/test")
+    async with services.tenancy.acting_as(ana.caller) as tx:
+        fact = NewMemory(slug="motto", content="Ana's own.")
+        proposal = await services.proposals.propose(tx, Owner("company", UUID(company)), fact, "Ana's agent")
     await services.relay.relay()
     deliveries = await ana.http.get(f"/api/workspaces/{workspace}/webhooks/{hook.json()['id']}/deliveries")
     return {
@@ -152,6 +160,9 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "job": "digest-of-ana",
         "messageId": str(message),
         "callId": str(asked["id"]),
+        "proposalId": str(proposal.id),
+        "tool": "tool-of-ana",
+        "domain": "domain-of-ana",
         "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],

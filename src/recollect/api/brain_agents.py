@@ -27,7 +27,7 @@ from recollect.http.paging import Digits, Listing, Page, PageQuery
 from recollect.http.problems import responses
 from recollect.http.routing import RecollectRoute, transaction
 from recollect.kit.paging import InvalidCursor
-from recollect.kit.text import Text
+from recollect.kit.text import Text, of_form
 
 router = APIRouter(tags=["brain"], route_class=RecollectRoute)
 
@@ -64,6 +64,11 @@ class ProposalQuery(PageQuery):
     user_id: Annotated[Id | None, Field(description="Those about this user.")] = None
     company_id: Annotated[Id | None, Field(description="Those about this company.")] = None
 
+    @property
+    def owners(self) -> list[Owner]:
+        named: dict[Kind, UUID | None] = {"user": self.user_id, "company": self.company_id}
+        return [Owner(kind, owner_id) for kind, owner_id in named.items() if owner_id is not None]
+
 
 class Decision(Model):
     reason: Reason | None = None
@@ -95,7 +100,8 @@ class Form(Model):
     user_id: User = None
     company_id: Company = None
     language: Annotated[
-        Text | None, Field(pattern="^[a-z]{2}$", description="Of the facts; none: the server's.")
+        Annotated[Text, *of_form("^[a-z]{2}$", "two letters, such as es")] | None,
+        Field(description="Of the facts; none: the server's."),
     ] = None
     dry_run: Annotated[TrueOrFalse, Field(description="Say what would change, and change nothing.")] = False
     reason: Reason | None = None
@@ -149,7 +155,6 @@ async def run_tool(tool: ToolName, wanted: ToolCall, tx: Reading, recollect: Rec
     responses=responses(404),
 )
 async def list_proposals(wanted: Annotated[ProposalQuery, Query()], tx: Reading, recollect: Recollect) -> Any:
-    owner = _owner_in(wanted)
     reading = _acting(tx, recollect, wanted.user_id) if wanted.user_id else tx
 
     def position(proposal: Proposal) -> list[str]:
@@ -157,7 +162,9 @@ async def list_proposals(wanted: Annotated[ProposalQuery, Query()], tx: Reading,
 
     async def fetch(after: list[Any] | None, limit: int) -> list[Proposal]:
         before = (datetime.fromisoformat(after[0]), UUID(after[1])) if after else None
-        found = await recollect.proposals.list(reading, owner, state=wanted.state, before=before, limit=limit)
+        found = await recollect.proposals.list(
+            reading, *wanted.owners, state=wanted.state, before=before, limit=limit
+        )
         # The address does not name the caller; who it is comes with the rows.
         if after and after[2] != str(reading.principal.user_id):
             raise InvalidCursor
@@ -273,14 +280,6 @@ async def _whom(tx: Transaction, recollect: Services, named: UUID | None) -> UUI
 def _acting(tx: Transaction, recollect: Services, user_id: UUID) -> Transaction:
     """For what is done about a user: by themselves, or by an admin in their place."""
     return recollect.tenancy.acting_as(tx.caller.about(user_id), for_one_call=True)
-
-
-def _owner_in(wanted: ProposalQuery) -> Owner | None:
-    if wanted.user_id is not None and wanted.company_id is not None:
-        raise InvalidInput("user_id, company_id: give one of them.")
-    if wanted.company_id is not None:
-        return Owner("company", wanted.company_id)
-    return None if wanted.user_id is None else Owner("user", wanted.user_id)
 
 
 def _owners(built: Iterable[Built], user_id: UUID, company_id: UUID | None) -> list[Owner]:

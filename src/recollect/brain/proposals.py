@@ -99,17 +99,17 @@ class Proposals:
     async def list(
         self,
         tx: Transaction,
-        owner: Owner | None = None,
-        *,
+        *owners: Owner,
         state: State | None = None,
         before: tuple[datetime, UUID] | None = None,
         limit: int = PAGE,
     ) -> list[Proposal]:
-        """Proposals about somebody, or about all whom the caller can see; newest first."""
-        if owner is not None and await tx.maybe(queries.owner, owner.parameters) is None:
-            raise UnknownOwner(f"There is no such {owner.kind}.")
+        """Proposals about these, or about all whom the caller can see; newest first."""
+        for owner in owners:
+            if await tx.maybe(queries.owner, owner.parameters) is None:
+                raise UnknownOwner(f"There is no such {owner.kind}.")
         asked = {
-            **(owner.parameters if owner else {"kind": None, "owner": None}),
+            "owners": [owner.id for owner in owners],
             "state": state,
             "before": before[0] if before else None,
             "before_id": before[1] if before else None,

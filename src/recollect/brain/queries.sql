@@ -137,9 +137,9 @@ on conflict (about, slug) where state = 'pending' do update
 returning p.*
 
 -- list_proposals
--- Proposals about somebody or about all whom the caller can see, newest first.
+-- Proposals about these, or about all whom the caller can see where none is named; newest first.
 select p.* from public.brain_proposals p
-where (%(owner)s::uuid is null or case %(kind)s when 'user' then p.user_id else p.company_id end = %(owner)s)
+where (%(owners)s::uuid[] = '{}' or p.user_id = any (%(owners)s) or p.company_id = any (%(owners)s))
   and (%(state)s::text is null or p.state = %(state)s)
   and (%(before)s::timestamptz is null or (p.created_at, p.id) < (%(before)s, %(before_id)s::uuid))
 order by p.created_at desc, p.id desc

@@ -75,8 +75,8 @@ class SaveArguments(Arguments):
         Field(
             description="The lasting name of what the fact is about, and not of what it says: "
             "user_preferred_language, never user_speaks_spanish. a-z, 0-9 and _ alone, at most 255 of them. "
-            "A fact that is known already keeps its slug: look it up first, and save under the same slug to "
-            "update it."
+            "A fact that is known already keeps its slug: look it up first, and to update it save under the "
+            "same slug."
         ),
     ]
     content: Annotated[

@@ -50,9 +50,9 @@ def proposals(
     async def work(services: Services, tx: Transaction, _: UUID) -> list[Proposal]:
         from recollect.brain.models import Owner
 
-        owner = None if company is None else Owner("company", company)
+        owners = [] if company is None else [Owner("company", company)]
         only = None if state == "all" else state
-        return await services.proposals.list(tx, owner, state=only, limit=limit)
+        return await services.proposals.list(tx, *owners, state=only, limit=limit)
 
     found = _as(user, work)
     show_all(found, ("slug", "content", "agent", "state", "created_at", "id"), as_json=as_json)
