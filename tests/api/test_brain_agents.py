@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from openai import AsyncOpenAI
 
+from recollect.bootstrap import Services
 from recollect.brain.context import CLOSE, OPEN
 from recollect.settings import Settings
 from tests.api.raw import assert_problem
 from tests.conftest import MakePerson, Person, make_settings
+from tests.support.model_server import KEY, ModelServer, Says, Sends
 
 pytestmark = pytest.mark.anyio
 
@@ -250,3 +255,64 @@ async def test_a_form_that_cannot_be_saved_whole_is_not_saved(ana: Person, ben: 
     assert_problem(await ana.http.post(address, json=wrong), 422, "unknown_field")
     assert await found(ana, "Baker") == await found(ben, "Baker") == []
     assert_problem(await ana.http.post(f"{DOMAINS}/nothing", json=wrong), 404, "unknown_domain")
+
+
+# The page on agents, as it is written
+
+
+@pytest.fixture
+def written() -> dict[str, Any]:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+    code: dict[str, Any] = {}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), code)  # noqa: S102 - our own page
+    return code
+
+
+ARGUMENTS = {"slug": "city", "content": "Lives in Lima.", "category": None}
+SAID = "I will remember that."
+
+
+async def test_an_openai_agent_as_documented_saves_what_it_is_told(
+    ana: Person, written: dict[str, Any]
+) -> None:
+    function = {"name": "save_user_memory", "arguments": json.dumps(ARGUMENTS)}
+    call = {"id": "call_1", "type": "function", "function": function}
+    message = {"role": "assistant", "content": "One moment.", "tool_calls": [call]}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    calls = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+    async with ModelServer().running() as server:
+        server.will(Sends(json.dumps(calls).encode()), Says(SAID))
+        async with AsyncOpenAI(api_key=KEY, base_url=f"{server.url}/v1", max_retries=0) as openai:
+            answer = await written["answer_with_openai"](openai, ana.http, "m", "I live in Lima.")
+
+    assert answer == SAID
+    assert await found(ana, "Lima") == ["Lives in Lima."]
+    told = json.loads(server.asked[1].body["messages"][-1]["content"])
+    assert told == {"saved": True, "slug": "city", "change": "created"}
+
+
+async def test_an_anthropic_agent_as_documented_saves_what_it_is_told(
+    ana: Person, written: dict[str, Any]
+) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "save_user_memory", "input": ARGUMENTS}
+    await save(ana, "pet", "A dog.")
+    async with ModelServer().running() as server:
+        server.will(Sends(json.dumps({"content": [call]}).encode()), Says(SAID))
+        headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
+        async with httpx.AsyncClient(base_url=server.url, headers=headers) as anthropic:
+            answer = await written["answer_with_anthropic"](anthropic, ana.http, "m", "I live in Lima.")
+
+    assert answer == SAID
+    assert "Lives in Lima." in await found(ana, "Lima")
+    assert '- pet: "A dog."' in server.asked[0].system
+    [told] = server.asked[1].body["messages"][-1]["content"]
+    assert json.loads(told["content"]) == {"saved": True, "slug": "city", "change": "created"}
+
+
+async def test_a_toolbox_as_documented_works_in_the_process(
+    services: Services, ana: Person, acme: str, written: dict[str, Any]
+) -> None:
+    definitions, memories = await written["greet"](services, ana.caller, ana.id, UUID(acme))
+
+    assert len(definitions) == 4
+    assert [fact["content"] for fact in memories] == ["Prefers Spanish."]

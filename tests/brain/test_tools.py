@@ -15,6 +15,7 @@ from recollect.access.membership_models import NewCompanyMember
 from recollect.brain.tools import Format, Toolbox, tools_for
 from recollect.db.tenancy import SERVICE
 from tests.brain.conftest import Knower, company_of
+from tests.support.engines import ENGINES
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +66,10 @@ async def test_without_a_company_its_tools_are_neither_offered_nor_there(ana: Kn
 # What they do
 
 
-async def test_what_an_agent_saves_is_found_and_marked_as_its_own(ana: Knower, acme: Knower) -> None:
+@pytest.mark.parametrize("mode", ENGINES)
+async def test_what_an_agent_saves_is_found_and_marked_as_its_own(
+    ana: Knower, acme: Knower, mode: str
+) -> None:
     tools = toolbox_of(ana, acme)
 
     saved = await tools.save_user_memory("user_pet", "Has a dog named Rex.", "user_profile")
