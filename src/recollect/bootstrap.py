@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,10 +25,12 @@ from recollect.bank.tasks import tasks as bank_tasks
 from recollect.brain.loading import Loading
 from recollect.brain.models import Mirror
 from recollect.brain.native import NativeMirror
+from recollect.brain.proposals import Proposals
 from recollect.brain.reconciling import Mem0Mirror
 from recollect.brain.service import Brain
 from recollect.brain.tasks import subscriptions as brain_subscriptions
 from recollect.brain.tasks import tasks as brain_tasks
+from recollect.brain.tools import Toolboxes
 from recollect.db import database as databases
 from recollect.db.database import Database
 from recollect.db.migrate import Migration, ensure_logins, migrate
@@ -91,6 +93,8 @@ class Services:
     membership: Membership
     bank: Bank
     brain: Brain
+    proposals: Proposals
+    toolboxes: Toolboxes
     engine: MemoryEngine
     dialect: Dialect
     jobs: Jobs
@@ -176,9 +180,7 @@ async def build_services(
 def _build(
     settings: Settings, secret: ServerSecret, database: Database, tenancy: Tenancy, outside: Outside
 ) -> Services:
-    cache = ReadCache(outside.redis)
-    identifiers = Identifiers(settings.entity_id_scheme)
-    box = SecretBox(secret)
+    cache, box = ReadCache(outside.redis), SecretBox(secret)
     access = Access(tenancy, secret, settings, directory_for(settings, outside.http))
     bank = Bank(BankStore(_sealer(settings)), settings.bank_retention_days, cache)
     events = Events(settings.events_keep_days)
@@ -187,12 +189,13 @@ def _build(
     mail = _mail(settings, secret)
     llm = _llm(settings, tenancy, outside.http)
     native, engine, upkeep = _engine(settings, database, tenancy, llm, outside)
-    brain = _brain(settings, tenancy, engine, identifiers)
+    brain = _brain(settings, tenancy, engine)
+    proposals = Proposals(brain)
     jobs = Jobs(settings.jobs_keep_days)
     dialect = Dialect(native, jobs, has_model=llm.configured, keep_days=settings.jobs_keep_days)
-    purges = _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail, memories=engine)
-    purges |= _purges(tenancy, mem0_requests=dialect)
-    purges |= {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
+    purges = {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
+    purges |= _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail)
+    purges |= _purges(tenancy, memories=engine, mem0_requests=dialect)
     jobs.offer(
         *bank_tasks(bank, tenancy),
         *brain_tasks(brain, Loading(tenancy, brain, settings.brain_language)),
@@ -207,7 +210,6 @@ def _build(
     relay = Relay(tenancy, database.worker, _subscriptions(settings))
     bridge = Bridge(tenancy, database.worker, events, outside.redis, cache)
     beside = (relay.watch, bridge.watch, lambda: schedule.watch(tenancy))
-    at_once = settings.worker_concurrency
     return Services(
         settings=settings,
         secret=secret,
@@ -217,9 +219,11 @@ def _build(
         cursors=Cursors(secret),
         tokens=SupabaseTokens(settings, outside.http),
         access=access,
-        membership=Membership(identifiers),
+        membership=Membership(Identifiers(settings.entity_id_scheme)),
         bank=bank,
         brain=brain,
+        proposals=proposals,
+        toolboxes=Toolboxes(tenancy, brain, proposals, settings.brain_agent_writes),
         engine=engine,
         dialect=dialect,
         jobs=jobs,
@@ -231,11 +235,24 @@ def _build(
         mail=mail,
         llm=llm,
         relay=relay,
-        worker=Worker(tenancy.beside_requests(), database.worker, jobs.tasks, at_once, beside=beside),
+        worker=_worker(settings, database, tenancy, jobs, beside),
     )
 
 
-def _brain(settings: Settings, tenancy: Tenancy, engine: MemoryEngine, identifiers: Identifiers) -> Brain:
+def _worker(
+    settings: Settings,
+    database: Database,
+    tenancy: Tenancy,
+    jobs: Jobs,
+    beside: Sequence[Callable[[], Awaitable[None]]],
+) -> Worker:
+    return Worker(
+        tenancy.beside_requests(), database.worker, jobs.tasks, settings.worker_concurrency, beside=beside
+    )
+
+
+def _brain(settings: Settings, tenancy: Tenancy, engine: MemoryEngine) -> Brain:
+    identifiers = Identifiers(settings.entity_id_scheme)
     mirror: Mirror
     if isinstance(engine, Engine):
         mirror = NativeMirror(engine, tenancy, identifiers)

@@ -105,6 +105,10 @@ class Settings(BaseSettings):
     brain_language: str = Field(
         "es", pattern="^[a-z]{2}$", description="Of the memories that are made from forms and existing data."
     )
+    brain_agent_writes: Literal["save", "propose"] = Field(
+        "save",
+        description="What becomes of a fact that an agent records; propose: a person has to approve it.",
+    )
 
     embedding: Literal["auto", "minilm", "static", "endpoint"] = Field(
         "auto", description="What turns text into vectors: the endpoint, else the pulled model, else words."

@@ -29,6 +29,9 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
         _say_which_facts(case)
     if case.path.startswith("/api/memories"):
         _say_what_is_meant(case)
+    # Any JSON includes numbers beyond 64 bits.
+    if case.path.startswith("/api/brain") and isinstance(case.body, dict):
+        case.body |= {name: {"any": "thing"} for name in ("arguments", "fields") if name in case.body}
 
 
 def _keep_json_storable(body: Any) -> None:

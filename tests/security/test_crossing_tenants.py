@@ -18,6 +18,7 @@ import pytest
 from recollect.api.description import routes_of
 from recollect.app import create_app
 from recollect.bootstrap import Services
+from recollect.brain.models import NewMemory, Owner
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE
 from recollect.errors import InvalidInput, Unavailable
@@ -25,69 +26,15 @@ from recollect.http.routing import scope_needed
 from recollect.settings import Settings
 from tests.api.raw import assert_problem
 from tests.conftest import MakePerson, Person, make_settings
+from tests.security.bodies import BODIES, QUERIES, WORDS
 
 pytestmark = pytest.mark.anyio
 
-WEBHOOKS = "/api/workspaces/{workspaceId}/webhooks"
 # These never end.
 STREAMS = {"/api/events"}
 SERVICE_KEY = "the service key of the tests, long enough"
 PARAMETER = re.compile(r"{(\w+)}")
 
-# What makes a request valid, so that it is the id alone that it is refused for. An endpoint that
-# takes an id and is not listed here fails the test: say what it takes.
-BODIES: dict[tuple[str, str], Any] = {
-    ("POST", "/api/user/{userId}/memory"): {"key": "kept", "value": "ben was here"},
-    ("POST", "/api/user/{userId}/memory/append"): {"key": "list", "item": "ben was here"},
-    ("PATCH", "/api/workspaces/{workspaceId}"): {"name": "ben was here"},
-    ("POST", "/api/workspaces/{workspaceId}/members"): {"email": "ben@example.com", "role": "viewer"},
-    ("PATCH", "/api/workspaces/{workspaceId}/members/{memberId}"): {"role": "viewer"},
-    ("POST", "/api/workspaces/{workspaceId}/projects"): {"name": "ben was here"},
-    ("PATCH", "/api/workspaces/{workspaceId}/projects/{projectId}"): {"name": "ben was here"},
-    ("PATCH", "/api/companies/{companyId}"): {"name": "ben was here"},
-    ("POST", "/api/companies/{companyId}/members"): {"email": "ben@example.com", "role": "member"},
-    ("PATCH", "/api/companies/{companyId}/members/{memberId}"): {"role": "member"},
-    ("POST", "/api/auth/keys"): {"name": "ben was here"},
-    ("POST", "/api/auth/password"): {"new_password": "ben was here"},
-    ("POST", "/api/workspaces"): {"name": "ben was here"},
-    ("POST", "/api/companies"): {"name": "ben was here"},
-    ("PATCH", "/api/profile"): {"full_name": "ben was here"},
-    ("POST", "/api/jobs/{jobId}/cancel"): None,
-    ("POST", "/api/jobs/{jobId}/retry"): None,
-    ("POST", "/api/admin/jobs/{jobId}/cancel"): None,
-    ("POST", "/api/admin/jobs/{jobId}/retry"): None,
-    ("PUT", "/api/workspaces/{workspaceId}/schedule/{job}"): {"cron": "30 3 * * *"},
-    ("POST", f"{WEBHOOKS}"): {"url": "http://127.0.0.1:9/ben"},
-    ("PATCH", f"{WEBHOOKS}/{{webhookId}}"): {"description": "ben was here"},
-    ("POST", f"{WEBHOOKS}/{{webhookId}}/secret"): None,
-    ("POST", f"{WEBHOOKS}/{{webhookId}}/test"): None,
-    ("POST", f"{WEBHOOKS}/{{webhookId}}/replay"): {"since": "2026-01-01T00:00:00Z"},
-    ("POST", f"{WEBHOOKS}/{{webhookId}}/deliveries/{{deliveryId}}/replay"): None,
-    ("POST", "/api/mail/messages/{messageId}/read"): None,
-    ("PUT", "/api/mail/preferences"): {"muted": ["job.failed"]},
-    ("POST", "/api/memories"): {"text": "ben was here", "user": "ben", "infer": False},
-    ("POST", "/api/memories/search"): {"query": "ben was here"},
-    ("POST", "/api/memories/context"): {"query": "ben was here"},
-    ("PATCH", "/api/memories/{memoryId}"): {"text": "ben was here"},
-    ("POST", "/api/memories/{memoryId}/restore"): None,
-    ("POST", "/api/memories/{memoryId}/feedback"): {"feedback": "NEGATIVE"},
-    **{
-        (method, f"{place}/brain{path}"): body
-        for place in ("/api/users/{userId}", "/api/companies/{companyId}")
-        for method, path, body in (
-            ("POST", "", {"memories": [{"slug": "motto", "content": "ben was here"}]}),
-            ("PUT", "/{slug}", {"content": "ben was here"}),
-            ("POST", "/{slug}/undo", None),
-        )
-    },
-}
-QUERIES: dict[tuple[str, str], dict[str, str]] = {
-    ("DELETE", "/api/user/{userId}/memory"): {"key": "kept"},
-    ("GET", "/api/user/{userId}/memory/entry"): {"key": "kept"},
-    ("DELETE", "/api/memories"): {"user": "ana"},
-}
-# Under an id of one's own, a slug is a word like any other, and anybody may write it.
-WORDS = {("PUT", "/api/companies/{companyId}/brain/{slug}")}
 # What changes when a request is merely authenticated.
 _SEEN = ("last_used_at", "last_seen_at")
 
@@ -151,6 +98,9 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         f"/api/workspaces/{workspace}/webhooks", json={"url": "http://127.0.0.1:9/ana"}
     )
     await ana.http.post(f"/api/workspaces/{workspace}/webhooks/{hook.json()['id']}/test")
+    async with services.tenancy.acting_as(ana.caller) as tx:
+        fact = NewMemory(slug="motto", content="Ana's own.")
+        proposal = await services.proposals.propose(tx, Owner("company", UUID(company)), fact, "Ana's agent")
     await services.relay.relay()
     deliveries = await ana.http.get(f"/api/workspaces/{workspace}/webhooks/{hook.json()['id']}/deliveries")
     return {
@@ -166,6 +116,9 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "job": "digest-of-ana",
         "messageId": str(message),
         "callId": str(asked["id"]),
+        "proposalId": str(proposal.id),
+        "tool": "tool-of-ana",
+        "domain": "domain-of-ana",
         "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],

@@ -130,3 +130,48 @@ select count(*) from public.companies
 -- count_users
 -- How many users there are.
 select count(*) from public.profiles
+
+-- propose
+-- Propose a fact, in place of what waits for a decision under its slug.
+insert into public.brain_proposals as p (user_id, company_id, slug, content, extra_metadata, agent)
+values (case %(kind)s when 'user' then %(owner)s::uuid end, case %(kind)s when 'company' then %(owner)s::uuid end,
+        %(slug)s, %(content)s, %(described)s::jsonb, %(agent)s)
+on conflict (about, slug) where state = 'pending' do update
+  set content = excluded.content, extra_metadata = excluded.extra_metadata, agent = excluded.agent
+returning p.*
+
+-- list_proposals
+-- Proposals about these, or about all whom the caller can see where none is named; newest first.
+select p.* from public.brain_proposals p
+where (%(owners)s::uuid[] = '{}' or p.user_id = any (%(owners)s) or p.company_id = any (%(owners)s))
+  and (%(state)s::text is null or p.state = %(state)s)
+  and (%(before)s::timestamptz is null or (p.created_at, p.id) < (%(before)s, %(before_id)s::uuid))
+order by p.created_at desc, p.id desc
+limit %(limit)s
+
+-- get_proposal
+-- A proposal, what is known in its place now, and whether the caller may decide about it.
+select p.*, b.content as known, coalesce(b.extra_metadata, '{}') as known_metadata,
+  (p.user_id = auth.uid() or p.company_id = any (private.my_companies('{owner,admin}'))) is true as may_decide
+from public.brain_proposals p
+left join private.brain b
+  on b.kind = case when p.user_id is null then 'company' else 'user' end and b.owner_id = p.about and b.slug = p.slug
+where p.id = %(proposal_id)s
+
+-- decide
+-- Decide about a proposal that nobody has decided about.
+update public.brain_proposals p set state = %(state)s, reason = %(reason)s
+where p.id = %(proposal_id)s and p.state = 'pending'
+returning p.*
+
+-- recent_facts
+-- Owners with what was last said about them, and how many facts there are; a row without a slug where none is.
+select o.kind, f.*
+from unnest(%(kinds)s::text[], %(owners)s::uuid[]) as g (kind, id)
+join private.brain_owners o on o.kind = g.kind and o.id = g.id
+left join lateral (
+  select b.slug, b.content, b.extra_metadata ->> 'category' as category, b.updated_at, count(*) over () as facts
+  from private.brain b where b.kind = g.kind and b.owner_id = g.id
+  order by b.updated_at desc, b.slug
+  limit %(limit)s
+) f on true

@@ -10,6 +10,7 @@ import typer
 from recollect.cli import (
     bank,
     brain,
+    brain_agents,
     brain_importing,
     doctor,
     events,
@@ -56,6 +57,7 @@ app.add_typer(bank.app, name="bank")
 app.add_typer(memories.app, name="memories")
 app.add_typer(brain.app, name="brain")
 brain.app.command("import")(brain_importing.import_)
+brain.app.add_typer(brain_agents.agents_app)
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(jobs.app, name="jobs")

@@ -17,6 +17,7 @@ TYPES = (
     "access.changed",
     "bank.changed",
     "brain.changed",
+    "brain.proposed",
     "job.failed",
     "memory.added",
     "memory.deleted",

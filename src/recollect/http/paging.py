@@ -20,12 +20,14 @@ def _plain_digits(given: object) -> object:
     return given
 
 
+# For every whole number in a query.
+Digits = BeforeValidator(_plain_digits)
+
+
 class PageQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    limit: Annotated[
-        int, Field(ge=1, le=1_000, description="At most this many."), BeforeValidator(_plain_digits)
-    ] = 1_000
+    limit: Annotated[int, Field(ge=1, le=1_000, description="At most this many."), Digits] = 1_000
     cursor: Annotated[
         str | None,
         Field(min_length=1, max_length=4_400, description="nextCursor of the page before."),
