@@ -67,7 +67,7 @@ class Adding:
             "sizes": list(map(tokens_in, texts)),
             "model": self._embedder.model,
             "dimension": vectors.shape[1],
-            "vectors": list(map(vector_text, vectors)),
+            "vectors": " ".join(map(vector_text, vectors)),
             "importance": wanted.importance,
             "occurred_at": [message.occurred_at or wanted.occurred_at for message in messages],
         }
@@ -89,7 +89,7 @@ class Adding:
             **_of_facts(wanted, extraction.facts),
             "model": self._embedder.model,
             "dimension": vectors.shape[1],
-            "vectors": list(map(vector_text, vectors)),
+            "vectors": " ".join(map(vector_text, vectors)),
             "occurred_at": wanted.occurred_at,
             "made_by": extraction.made_by,
             "nearly": NEARLY,
