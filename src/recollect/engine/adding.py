@@ -27,7 +27,7 @@ from recollect.engine.models import (
     Message,
     TextTooLong,
 )
-from recollect.engine.store import digest, queries, vector_text
+from recollect.engine.store import digest, embedded, queries, vector_text
 from recollect.errors import InvalidInput
 from recollect.kit.text import check_json, storable
 from recollect.llm.service import Llm
@@ -49,12 +49,9 @@ class Adding:
         return await self._add_turns(tx, wanted, messages)
 
     async def _add_turns(self, tx: Transaction, wanted: Addition, messages: Sequence[Message]) -> Added:
-        # Who is asking is settled before any work is done for them, and nothing is held meanwhile.
-        await tx.one(queries.whose, last=True)
-        await tx.finish()
         texts = [message.text for message in messages]
         spoken = [spoken_text(message.text, message.name) for message in messages]
-        vectors = await self._embedder.embed(spoken)
+        vectors = await embedded(tx, self._embedder, spoken)
         request = request_digest(wanted, messages)
         parameters = {
             **_of_all(wanted),

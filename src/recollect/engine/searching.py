@@ -7,10 +7,10 @@ from collections import OrderedDict
 from typing import Any
 
 from recollect.db.tenancy import Transaction
-from recollect.engine.embedding.models import Embedder, EmbeddingFailed, Vectors
+from recollect.engine.embedding.models import Embedder, EmbeddingFailed
 from recollect.engine.language import query_terms
 from recollect.engine.models import MAX_FOUND, Breakdown, Found, Wanted
-from recollect.engine.store import memory_from, queries, scope_parameters, vector_text
+from recollect.engine.store import embedded, memory_from, queries, scope_parameters, vector_text
 from recollect.errors import InvalidInput
 from recollect.kit.logs import logger
 
@@ -46,19 +46,14 @@ class Search:
         self._sizes: OrderedDict[tuple[Any, ...], tuple[float, int]] = OrderedDict()
 
     async def find(self, tx: Transaction, wanted: Wanted) -> list[Found]:
-        vector = self._embedder.remembered([wanted.query])
-        if vector is None:
-            # Who is asking is settled before any work is done for them, and nothing is held meanwhile.
-            await tx.one(queries.whose, last=True)
-            await tx.finish()
-            vector = await self._meaning(wanted.query)
+        vector = await self._meaning(tx, wanted.query)
         scope = scope_parameters(wanted.where)
         key = (str(tx.caller.credential), *(str(getattr(each, "obj", each)) for each in scope.values()))
         parameters = {
             **scope,
             **_forms(wanted.query),
             "model": self._embedder.model,
-            "vector": None if vector is None else vector_text(vector[0]),
+            "vector": vector,
             "few": FEW,
             "exact": EXACT,
             "size": self._known_size(key),
@@ -90,13 +85,14 @@ class Search:
             while len(self._sizes) > SIZES_KEPT:
                 self._sizes.popitem(last=False)
 
-    async def _meaning(self, query: str) -> Vectors | None:
+    async def _meaning(self, tx: Transaction, query: str) -> str | None:
         try:
-            return await self._embedder.embed([query])
+            vectors = await embedded(tx, self._embedder, [query])
         except EmbeddingFailed as error:
             # Words still find most; nothing is written on the strength of it.
             log.warning("searching by words alone", reason=error.code)
             return None
+        return vector_text(vectors[0])
 
 
 def _forms(query: str) -> dict[str, str]:

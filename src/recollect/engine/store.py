@@ -14,6 +14,8 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
 from recollect.db.queries import Queries
+from recollect.db.tenancy import Transaction
+from recollect.engine.embedding.models import Embedder, Vectors
 from recollect.engine.filters import compile_filter
 from recollect.engine.models import Entities, Memory, Where
 from recollect.errors import InvalidInput
@@ -58,6 +60,17 @@ def _both(named: Entities, filtered: Entities) -> Entities:
         if one is not None and other is not None and one != other:
             raise InvalidInput(f"{name} is asked for as two different ones, once in the filters.")
     return Entities(**{name: one if one is not None else other for name, (one, other) in pairs.items()})
+
+
+async def embedded(tx: Transaction, embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """The vectors of texts. Who is asking is settled before any work is done for them, and nothing is held
+    meanwhile, which can take another server."""
+    vectors = embedder.remembered(texts)
+    if vectors is None:
+        await tx.one(queries.whose, last=True)
+        await tx.finish()
+        vectors = await embedder.embed(texts)
+    return vectors
 
 
 def vector_text(vector: NDArray[np.float32]) -> str:
