@@ -360,7 +360,9 @@ create function private.rank_many(
   with_expired boolean, with_superseded boolean, passing jsonpath, "values" jsonb,
   sought bigint[], of_words integer[], size integer, sampled integer, best integer
 ) returns private.ranked[]
-language plpgsql stable as $$
+language plpgsql stable
+-- As above, and by the index of words all the same: there each word is looked up in its turn.
+set enable_nestloop = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   usual float8;
@@ -375,9 +377,10 @@ begin
            private.spot_of(m.stream, m.position, m.id) as spot, cardinality(m.terms) as length
     from unnest(sought, of_words) w (term, word)
     cross join lateral (
-      select c.* from private.memories_in(
-        in_tenant, by_user, by_agent, by_app, by_run, with_expired, with_superseded, passing, "values") c
-      where c.terms @> array[w.term]) m
+      -- A tenant's words are nobody else's: theirs is the only index that this leaves to be chosen.
+      select c.* from public.memories c
+      where c.terms @> array[w.term] and c.tenant is not distinct from in_tenant
+        and private.passes(c, by_user, by_agent, by_app, by_run, with_expired, with_superseded, passing, "values")) m
   ), found_in as (
     select p.word, count(*)::integer as memories, ln((size + 1) / (count(*) + 0.5)) as weight from pairs p group by p.word
   ), most_telling as (
@@ -403,6 +406,29 @@ end $$;
 comment on function private.rank_many is
   'The best spots by words, of a scope too large to be read: by the index of words, from the most promising memories. '
   'A spot that has none of the words itself, beside one that has, comes without its memory.';
+
+-- Kept as a function, and so as large as it says: for an array Postgres would count on ten.
+create function private.each_ranked(best private.ranked[]) returns setof private.ranked
+language sql immutable strict rows 1000 set search_path = '' as $$ select * from unnest(best) $$;
+
+create or replace function private.nearest_by_index(
+  in_tenant uuid, by_user text, by_agent text, by_app text, by_run text,
+  with_expired boolean, with_superseded boolean, passing jsonpath, "values" jsonb,
+  model_named text, wanted vector, best integer
+) returns table (memory_id uuid, similarity float8)
+language plpgsql stable as $$
+begin
+  -- Only with the tenant and the model spelled out does Postgres see that their own index serves. Each memory that it
+  -- comes upon is looked up by its id.
+  return query execute format($sql$
+    select v.memory_id, 1 - ((v.embedding::vector(%1$s)) <=> $1)
+    from public.memory_vectors v join public.memories m on m.id = v.memory_id
+    where v.tenant = %2$L and v.model = %3$L and v.dimension = %1$s
+      and m.tenant = %2$L and private.passes(m, $2, $3, $4, $5, $6, $7, $8, $9)
+    order by (v.embedding::vector(%1$s)) <=> $1 limit $10
+  $sql$, vector_dims(wanted), in_tenant, model_named)
+  using wanted, by_user, by_agent, by_app, by_run, with_expired, with_superseded, passing, "values", best;
+end $$;
 
 create function private.weigh_many(
   in_tenant uuid, by_user text, by_agent text, by_app text, by_run text,
@@ -456,7 +482,7 @@ begin
           where near_ids is not null and c.tenant is not distinct from in_tenant
             and private.passes(c, by_user, by_agent, by_app, by_run, with_expired, with_superseded, passing, "values")
         ) m
-        left join unnest(by_words) r on r.spot = private.spot_of(m.stream, m.position, m.id)
+        left join private.each_ranked(by_words) r on r.spot = private.spot_of(m.stream, m.position, m.id)
       ) s
       -- What nothing speaks for but its age or its importance has not been asked for.
       where s.lexical > 0 or s.similarity > 0
@@ -535,8 +561,8 @@ begin
 end $$;
 
 revoke execute on function private.spot_of, private.rank_by_words, private.recency_of, private.mean_of,
-  private.weigh_few, private.rank_many, private.weigh_many, private.find_memories, private.add_turns, private.add_facts
-  from public;
+  private.weigh_few, private.rank_many, private.each_ranked, private.weigh_many, private.find_memories,
+  private.add_turns, private.add_facts from public;
 grant execute on function private.find_memories, private.add_turns, private.add_facts to authenticated, service_role;
 
 reset search_path;
