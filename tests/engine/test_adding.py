@@ -165,6 +165,17 @@ async def test_what_was_deleted_can_be_said_again(somebody: Rememberer) -> None:
     assert [change.event for change in (await somebody.add("I live in Lima")).results] == ["ADD"]
 
 
+async def test_who_is_deleted_takes_all_of_their_memories_along(somebody: Rememberer) -> None:
+    await somebody.add("I like tea")
+    for text in ("I live in Lisbon.", "I live in Porto."):
+        await somebody.add(text, infer=True)
+    async with await psycopg.AsyncConnection.connect(somebody.services.database.admin) as connection:
+        await connection.execute("delete from auth.users where id = %s", [somebody.id])
+        for table in ("memories", "memory_vectors", "memory_versions", "memory_streams"):
+            cursor = await connection.execute(f"select count(*) from public.{table}".encode())
+            assert await cursor.fetchone() == (0,), table
+
+
 async def test_delete_all_reaches_what_is_expired_and_nobody_else(somebody: Rememberer) -> None:
     await somebody.add("old", expires_at=datetime.now(UTC) - timedelta(days=1))
     await somebody.add("new")

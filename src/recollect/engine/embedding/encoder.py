@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from recollect.engine.embedding.models import EmbeddingFailed, Vectors
+from recollect.engine.embedding.models import EmbeddingFailed, RemembersNothing, Vectors
 from recollect.engine.embedding.pulled import GRAPH, TOKENIZER
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ TOKENS_PER_RUN = 1_024
 TEXTS_TO_TOKENISE = 256
 
 
-class SentenceEncoder:
+class SentenceEncoder(RemembersNothing):
     """Opens at once; the model is loaded with the first text, since most commands embed none."""
 
     def __init__(self, model: str, dimension: int, folder: Path) -> None:

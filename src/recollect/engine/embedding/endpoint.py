@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from recollect.engine.embedding.models import EmbeddingFailed, Vectors
+from recollect.engine.embedding.models import EmbeddingFailed, RemembersNothing, Vectors
 
 TEXTS_PER_REQUEST = 32
 # A vector of 4,096 numbers takes about 90 kB as JSON.
@@ -24,7 +24,7 @@ REFUSED = frozenset({401, 403})
 NOT_VECTORS = "The embedding endpoint's answer is not one vector for each text."
 
 
-class EndpointEmbedder:
+class EndpointEmbedder(RemembersNothing):
     """``dimension`` is asked of models that can shorten their vectors; without it they are as they come."""
 
     def __init__(

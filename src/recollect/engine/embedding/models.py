@@ -33,3 +33,13 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """A row of unit length for each text, or EmbeddingFailed."""
         ...
+
+    def remembered(self, texts: Sequence[str]) -> Vectors | None:
+        """The same if it takes no work, else None."""
+        ...
+
+
+class RemembersNothing:
+    def remembered(self, texts: Sequence[str]) -> Vectors | None:
+        del texts
+        return None

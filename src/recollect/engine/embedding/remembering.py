@@ -37,7 +37,7 @@ class RememberingEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         read = [_readable(text) for text in texts]
-        digests = [fingerprint(text.encode()) for text in read]
+        digests = list(map(_digest, read))
         # Held apart from what is remembered, which others may push out meanwhile.
         found = {digest: self._vectors[digest] for digest in digests if digest in self._vectors}
         missing = {digest: text for digest, text in zip(digests, read, strict=True) if digest not in found}
@@ -50,12 +50,21 @@ class RememberingEmbedder:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.stack([found[digest] for digest in digests])
 
+    def remembered(self, texts: Sequence[str]) -> Vectors | None:
+        found = [self._vectors.get(_digest(_readable(text))) for text in texts]
+        known = [vector for vector in found if vector is not None]
+        return np.stack(known) if known and len(known) == len(texts) else None
+
     def _remember(self, found: dict[bytes, Vectors]) -> None:
         for digest, vector in found.items():
             self._vectors[digest] = vector
             self._vectors.move_to_end(digest)
         while len(self._vectors) > self._capacity:
             self._vectors.popitem(last=False)
+
+
+def _digest(text: str) -> bytes:
+    return fingerprint(text.encode())
 
 
 def _readable(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.engine.embedding.models import EmbeddingFailed, Vectors
+from recollect.engine.embedding.models import EmbeddingFailed, RemembersNothing, Vectors
 from recollect.engine.embedding.weights import mapped
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TEXTS_AT_A_TIME = 64
 UNKNOWN = 0  # the id of <unk>
 
 
-class StaticEmbedder:
+class StaticEmbedder(RemembersNothing):
     """The mean of a text's token vectors, as WordLlama defines it.
 
     Only the package's files are used. Its code brings an HTTP client and compiled helpers for other purposes,
