@@ -193,9 +193,9 @@ def _build(
     proposals = Proposals(brain)
     jobs = Jobs(settings.jobs_keep_days)
     dialect = Dialect(native, jobs, has_model=llm.configured, keep_days=settings.jobs_keep_days)
-    purges = {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
-    purges |= _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail)
-    purges |= _purges(tenancy, memories=engine, mem0_requests=dialect)
+    purges = _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail, memories=engine)
+    purges |= _purges(tenancy, mem0_requests=dialect)
+    purges |= {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
     jobs.offer(
         *bank_tasks(bank, tenancy),
         *brain_tasks(brain, Loading(tenancy, brain, settings.brain_language)),
