@@ -74,7 +74,16 @@ async def template(anyio_backend: str, home: Path) -> AsyncIterator[Database]:
         with (home / "template.lock").open("w") as turn:
             await asyncio.to_thread(fcntl.flock, turn, fcntl.LOCK_EX)
             await bring_up_to_date(database)
+            await _stop_waiting_for_the_disk(database)
         yield database
+
+
+async def _stop_waiting_for_the_disk(database: Database) -> None:
+    """What these tests write need not survive the machine; a database is made and dropped for each of them."""
+    async with await psycopg.AsyncConnection.connect(database.admin, autocommit=True) as connection:
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+            await connection.execute(f"alter system set {setting} = off".encode())
+        await connection.execute("select pg_reload_conf()")
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ create view private.brain with (security_invoker = true) as
   union all
   select 'company', b.company_id, b.id, b.memory_id, b.slug, b.content, b.extra_metadata, b.created_at, b.updated_at
   from public.company_brain b;
+revoke all on private.brain from public, anon, authenticated;
 grant select on private.brain to authenticated, service_role;
 comment on view private.brain is 'Both brains as one, as far as the caller may see them.';
 
@@ -47,6 +48,7 @@ create view private.brain_owners with (security_invoker = true) as
   select 'user' as kind, p.id, p.rut, p.full_name as name from public.profiles p
   union all
   select 'company', c.id, c.rut, c.name from public.companies c;
+revoke all on private.brain_owners from public, anon, authenticated;
 grant select on private.brain_owners to authenticated, service_role;
 comment on view private.brain_owners is 'Whom there can be facts about, as far as the caller may see them.';
 
@@ -261,7 +263,7 @@ comment on function private.held_brain is 'What is known under these slugs, held
 
 create function private.keep_facts(
   of_kind text, of_owner uuid, known_to_engine_as text, under_app text, ids uuid[], texts text[], digests bytea[],
-  words text[], sizes integer[], model_named text, dimension_named smallint, vectors text[], described jsonb,
+  words text[], sizes integer[], model_named text, dimension_named smallint, vectors text, described jsonb,
   because text
 ) returns table (nth bigint, id uuid, event text)
 language plpgsql security definer
@@ -277,7 +279,7 @@ begin
   with given as materialized (
     select g.nth, g.said, g.digest, g.terms, g.tokens, g.vector, described -> (g.nth - 1)::integer as metadata,
            coalesce(m.id, private.new_id()) as id, m.id is not null as is_known
-    from unnest(ids, texts, digests, words, sizes, vectors) with ordinality
+    from unnest(ids, texts, digests, words, sizes, string_to_array(vectors, ' ')) with ordinality
       as g (known, said, digest, terms, tokens, vector, nth)
     left join public.memories m on m.id = g.known and m.tenant = of_owner and m.made_by = 'kept' and m.deleted_at is null
   ), changed as (

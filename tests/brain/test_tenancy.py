@@ -16,7 +16,7 @@ CALLS: dict[str, LiteralString] = {
     "held_brain": "select * from private.held_brain(%(kind)s, %(owner)s, '{pet}')",
     "keep_facts": (
         "select * from private.keep_facts(%(kind)s, %(owner)s, 'x', 'x', array[null]::uuid[], '{x}', '{x}',"
-        " '{x}', '{1}', 'x', 2::smallint, array['[1,2]'], '[{\"slug\": \"pet\"}]', null)"
+        " '{x}', '{1}', 'x', 2::smallint, '[1,2]', '[{\"slug\": \"pet\"}]', null)"
     ),
     "forget_facts": "select private.forget_facts(%(kind)s, %(owner)s, '{pet}', null)",
     "intend": "select * from private.intend(%(kind)s, %(owner)s, '{pet}', 'save', '1 minute')",

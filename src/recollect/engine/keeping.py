@@ -75,7 +75,7 @@ async def keep(
         "sizes": [each.prepared.tokens for each in kept],
         "model": model,
         "dimension": kept[0].prepared.dimension,
-        "vectors": [each.prepared.vector for each in kept],
+        "vectors": " ".join(each.prepared.vector for each in kept),
         "metadata": Jsonb([dict(each.metadata) for each in kept]),
         "reason": reason,
     }

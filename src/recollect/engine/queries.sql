@@ -22,7 +22,7 @@ select nth, id, event, before from private.add_facts(
 -- Have a memory under each key of a user's or a company's.
 select nth, id, event from private.keep_facts(
   %(kind)s, %(tenant)s, %(of_user)s, %(of_app)s, %(ids)s::uuid[], %(texts)s::text[], %(digests)s::bytea[], %(words)s::text[],
-  %(sizes)s::integer[], %(model)s, %(dimension)s::smallint, %(vectors)s::text[], %(metadata)s::jsonb, %(reason)s)
+  %(sizes)s::integer[], %(model)s, %(dimension)s::smallint, %(vectors)s, %(metadata)s::jsonb, %(reason)s)
 order by nth
 
 -- find
