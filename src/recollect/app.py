@@ -36,7 +36,15 @@ from recollect.http.edge.body import Body
 from recollect.http.edge.guard import Guard, hosts_for
 from recollect.http.edge.limit import Limit
 from recollect.http.edge.observe import Observe
-from recollect.web import events_pages, jobs_pages, mail_pages, memories_pages, pages, webhooks_pages
+from recollect.web import (
+    brain_pages,
+    events_pages,
+    jobs_pages,
+    mail_pages,
+    memories_pages,
+    pages,
+    webhooks_pages,
+)
 
 
 def create_app(services: Services) -> FastAPI:
@@ -88,6 +96,7 @@ def create_app(services: Services) -> FastAPI:
         mail_pages.router,
         pages.router,
         memories_pages.router,
+        brain_pages.router,
         jobs_pages.router,
         events_pages.router,
         webhooks_pages.router,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,32 +11,29 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, Form, Query, Request
-from pydantic import BaseModel, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, StringConstraints
 from starlette.responses import Response
 
 from recollect.access.membership_models import Workspace
-from recollect.access.models import Me
 from recollect.access.roles import RoleTooLow
-from recollect.bootstrap import Services
-from recollect.db.tenancy import Caller, Transaction
 from recollect.engine.models import (
     Entities,
     Feedback,
     Found,
     Link,
     Memory,
-    Reason,
     UnknownMemory,
     Version,
     Wanted,
     Where,
 )
 from recollect.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn, RecollectError
-from recollect.http.callers import Id, Recollect, caller_of, services
+from recollect.http.callers import Id, Recollect
 from recollect.http.paging import Listing, PageQuery
-from recollect.kit.diff import Part, differences
+from recollect.kit.diff import Part
 from recollect.kit.paging import InvalidCursor
 from recollect.web.pages import page, see_other
+from recollect.web.visiting import Visitor, changed, reason_in, visitor_of, written
 
 PER_PAGE = 50
 FOUND = 20
@@ -49,30 +45,8 @@ FEEDBACK: tuple[Feedback, ...] = get_args(Feedback)
 router = APIRouter(include_in_schema=False)
 T = TypeVar("T")
 
-_reason: TypeAdapter[str] = TypeAdapter(Reason)
-
 Name = Annotated[str, StringConstraints(max_length=256)]
 Field = Annotated[str, Form()]
-
-
-@dataclass(frozen=True)
-class Visitor:
-    """Who looks at a page. Each question is a transaction of its own: the engine may end the one it gets."""
-
-    recollect: Services
-    caller: Caller
-    me: Me
-
-    async def ask(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        async with self.recollect.tenancy.acting_as(self.caller, for_one_call=True) as tx:
-            return await work(tx)
-
-
-async def _visitor(request: Request, needs: str) -> Visitor:
-    recollect = services(request)
-    caller = (await caller_of(request)).needing(needs)
-    async with recollect.tenancy.acting_as(caller) as tx:
-        return Visitor(recollect, caller, await recollect.access.me(tx))
 
 
 class Sought(BaseModel):
@@ -132,7 +106,7 @@ async def change(
     async def work(visitor: Visitor) -> None:
         before = await visitor.ask(lambda tx: recollect.engine.get(tx, memory_id))
         if before.text != typed["text"]:
-            why = _given(typed["reason"])
+            why = reason_in(typed["reason"])
             await visitor.ask(
                 lambda tx: recollect.engine.update(tx, memory_id, text=typed["text"], reason=why)
             )
@@ -146,7 +120,7 @@ async def feedback(
 ) -> Response:
     async def work(visitor: Visitor) -> None:
         said = next((each for each in FEEDBACK if each == verdict), None)
-        why = _given(reason.strip()) if said else None
+        why = reason_in(reason.strip()) if said else None
         await visitor.ask(lambda tx: recollect.engine.feedback(tx, memory_id, said, why))
 
     return await _change(request, memory_id, work)
@@ -155,7 +129,7 @@ async def feedback(
 @router.post("/memories/{memory_id}/delete")
 async def delete(request: Request, recollect: Recollect, memory_id: Id, reason: Field = "") -> Response:
     async def work(visitor: Visitor) -> None:
-        why = _given(reason.strip())
+        why = reason_in(reason.strip())
         await visitor.ask(lambda tx: recollect.engine.delete(tx, memory_id, reason=why))
 
     return await _change(request, memory_id, work)
@@ -184,7 +158,7 @@ async def _change(
     """Do it, and show the memory; or show the memory and why not."""
     try:
         try:
-            await work(await _visitor(request, "memory:write"))
+            await work(await visitor_of(request, "memory:write"))
         except (InvalidInput, NotAllowed, NotFound, Conflict) as refusal:
             return await _memory_page(request, memory_id, refusal=refusal, typed=typed)
     except NotSignedIn:
@@ -196,7 +170,7 @@ async def _change(
 
 
 async def _list_page(request: Request, sought: Sought) -> Response:
-    visitor = await _visitor(request, "memory:read")
+    visitor = await visitor_of(request, "memory:read")
     engine = visitor.recollect.engine
     workspaces = await visitor.ask(visitor.recollect.membership.workspaces)
     if sought.workspace not in {"", *(str(each.id) for each in workspaces)}:
@@ -270,7 +244,7 @@ async def _memory_page(
     refusal: RecollectError | None = None,
     typed: Mapping[str, str] | None = None,
 ) -> Response:
-    visitor = await _visitor(request, "memory:read")
+    visitor = await visitor_of(request, "memory:read")
     engine = visitor.recollect.engine
     memory, workspace = await _peek(visitor, memory_id), None
     try:
@@ -303,7 +277,7 @@ async def _memory_page(
         problem=refusal.detail if refusal else None,
         typed=typed,
         now=datetime.now(UTC),
-        json=_written,
+        json=written,
     )
 
 
@@ -335,24 +309,8 @@ def _told(versions: Sequence[Version]) -> list[Shown]:
     return [
         Shown(
             version,
-            _changed(before.text if before else "", version.text),
-            _changed(_written(before.metadata if before else {}), _written(version.metadata)),
+            changed(before.text if before else "", version.text),
+            changed(written(before.metadata if before else {}), written(version.metadata)),
         )
         for before, version in reversed(pairs[-VERSIONS_SHOWN:])
     ]
-
-
-def _changed(before: str, after: str) -> Sequence[Part]:
-    return differences(before, after) if before != after else ()
-
-
-def _written(metadata: Mapping[str, Any]) -> str:
-    # Not Jinja's, which writes it for scripts: "don\u0027t".
-    return json.dumps(metadata, ensure_ascii=False, indent=2, sort_keys=True) if metadata else ""
-
-
-def _given(reason: str) -> str | None:
-    try:
-        return _reason.validate_python(reason) or None
-    except ValidationError as error:
-        raise InvalidInput(f"reason: {error.errors()[0]['msg']}.") from error
