@@ -79,7 +79,7 @@ async def template(anyio_backend: str, home: Path) -> AsyncIterator[Database]:
 
 
 async def _stop_waiting_for_the_disk(database: Database) -> None:
-    """What these tests write need not survive the machine; a database is made and dropped for each of them."""
+    """What these tests write need not survive the machine; each has a database made and dropped."""
     async with await psycopg.AsyncConnection.connect(database.admin, autocommit=True) as connection:
         for setting in ("fsync", "full_page_writes", "synchronous_commit"):
             await connection.execute(f"alter system set {setting} = off".encode())
