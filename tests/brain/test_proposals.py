@@ -40,7 +40,7 @@ def settings(home: Path, database_url: str) -> Settings:
 
 
 @pytest.fixture
-async def carla(ana: Knower, ben: Knower, acme: Knower) -> Knower:
+async def member(ana: Knower, ben: Knower, acme: Knower) -> Knower:
     """Ben, who is a plain member of Ana's company."""
     new = NewCompanyMember(user_id=ben.owner.id, role="member")
     await ana.do(lambda tx: ana.services.membership.company_members.add(tx, acme.owner.id, new))
@@ -199,27 +199,27 @@ async def test_what_cannot_be_saved_still_waits(ana: Knower) -> None:
     assert await ana.known() == {"city": "Cusco"}
 
 
-async def test_a_company_decides_by_its_owners_and_admins(ana: Knower, acme: Knower, carla: Knower) -> None:
-    proposal = await proposed(carla, "motto", "Onward.")
+async def test_a_company_decides_by_its_owners_and_admins(ana: Knower, acme: Knower, member: Knower) -> None:
+    proposal = await proposed(member, "motto", "Onward.")
 
     for decide in (approve, reject):
         with pytest.raises(RoleTooLow):
-            await decide(carla, proposal)
+            await decide(member, proposal)
     assert await acme.known() == {}
-    shown = await get(carla, proposal)
+    shown = await get(member, proposal)
     assert (shown.may_decide, shown.state) == (False, "pending")
 
     assert (await approve(acme, proposal)).decided_by == ana.owner.id
     assert await acme.known() == {"motto": "Onward."}
 
 
-async def test_row_security_holds_a_plain_member_to_it(carla: Knower) -> None:
-    proposal = await proposed(carla, "motto", "Onward.")
+async def test_row_security_holds_a_plain_member_to_it(member: Knower) -> None:
+    proposal = await proposed(member, "motto", "Onward.")
 
     wanted = {"proposal_id": proposal, "state": "approved", "reason": None}
     with pytest.raises(NotAllowed):
-        await carla.do(lambda tx: tx.maybe(queries.decide, wanted))
-    assert [waiting.state for waiting in await listed(carla)] == ["pending"]
+        await member.do(lambda tx: tx.maybe(queries.decide, wanted))
+    assert [waiting.state for waiting in await listed(member)] == ["pending"]
 
 
 async def test_to_others_there_is_no_proposal(ana: Knower, acme: Knower, ben: Knower) -> None:
@@ -263,17 +263,17 @@ async def test_they_are_listed_by_owner_and_state_in_pages(ana: Knower, acme: Kn
 
 
 async def test_people_are_told_of_what_was_proposed_and_not_what_it_says(
-    ana: Knower, acme: Knower, carla: Knower, ben: Knower
+    ana: Knower, acme: Knower, member: Knower, ben: Knower
 ) -> None:
-    proposal = await proposed(carla, "motto", "Onward.")
-    await proposed(carla, "motto", "Onward.")
+    proposal = await proposed(member, "motto", "Onward.")
+    await proposed(member, "motto", "Onward.")
 
     [event] = await events_of(acme, "brain.proposed")
     assert event.subject == f"brain/{acme.owner.id}/motto"
     assert event.data == {"slug": "motto", "proposalId": str(proposal), "agent": "scribe"}
     assert (event.company_id, event.actor) == (acme.owner.id, ben.owner.id)
 
-    newer = await proposed(carla, "motto", "Upward.")
+    newer = await proposed(member, "motto", "Upward.")
     await approve(acme, newer)
     told = await events_of(acme, "brain.proposed")
     assert [event.data["proposalId"] for event in told] == [str(newer), str(proposal)]
