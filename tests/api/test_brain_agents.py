@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -25,6 +26,7 @@ TOOLS = "/api/brain/tools"
 PROPOSALS = "/api/brain/proposals"
 CONTEXT = "/api/brain/context"
 DOMAINS = "/api/brain/domains"
+SERVICE_KEY = "the service key of the tests, long enough"
 
 
 @pytest.fixture
@@ -36,7 +38,12 @@ def writes() -> str:
 def settings(home: Path, database_url: str, writes: str) -> Settings:
     # With one connection: whoever holds one while asking for another does not get far.
     return make_settings(
-        home, database_url, brain_agent_writes=writes, embedding="static", database_pool_size=1
+        home,
+        database_url,
+        brain_agent_writes=writes,
+        embedding="static",
+        database_pool_size=1,
+        service_key=SERVICE_KEY,
     )
 
 
@@ -110,6 +117,30 @@ async def test_nobody_runs_a_tool_about_others_but_an_admin_in_their_place(
     assert await found(ben, "Lima") == []
     assert await found(admin, "Lima", user_id=str(ana.id)) == ["Lima"]
     assert await found(ana, "Lima", user_id=str(ana.id)) == ["Lima"]
+
+
+async def test_the_service_key_does_what_the_user_named_may(
+    ana: Person, ben: Person, acme: str, anonymous: httpx.AsyncClient
+) -> None:
+    anonymous.headers["Authorization"] = f"Bearer {SERVICE_KEY}"
+    service = replace(ana, http=anonymous)
+    about = {"user_id": str(ana.id), "company_id": acme}
+
+    told = {"slug": "motto", "content": "Onward."}
+    assert (await run(service, "save_company_memory", told, **about)).json()["saved"]
+    form = {"fields": {"position": "Baker"}, "user_id": str(ana.id), "language": "en"}
+    assert (await anonymous.post(f"{DOMAINS}/onboarding", json=form)).status_code == 200
+    known = (await anonymous.get(CONTEXT, params=about)).json()
+    assert (known["user"], known["company"]) == (["user_position"], ["motto"])
+
+    nobody = {"user_id": str(uuid4())}
+    of_ben = {**about, "user_id": str(ben.id)}
+    for who in (nobody, of_ben):
+        assert_problem(await run(service, "save_company_memory", told, **{**about, **who}), 404)
+        assert_problem(await anonymous.get(CONTEXT, params={**about, **who}), 404)
+    assert_problem(await run(service, "search_user_memory", {"query": "x"}), 403, "not_allowed")
+    assert_problem(await anonymous.get(CONTEXT), 403, "not_allowed")
+    assert_problem(await anonymous.get(PROPOSALS), 403, "not_allowed")
 
 
 async def test_a_key_that_may_only_read_searches_and_saves_nothing(person: MakePerson) -> None:

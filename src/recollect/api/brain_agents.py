@@ -18,10 +18,10 @@ from recollect.brain.context import BUDGET, BrainContext, as_instructions, brain
 from recollect.brain.domains import Built, Domain, build, domains
 from recollect.brain.models import Kind, Owner, Planned, Saved
 from recollect.brain.proposals import AgentName, Proposal, ProposedChange, State
-from recollect.brain.tools import Format, tools_for
-from recollect.db.tenancy import Transaction
+from recollect.brain.tools import Format, in_place_of, tools_for
+from recollect.db.tenancy import SERVICE, Transaction
 from recollect.engine.models import Reason
-from recollect.errors import InvalidInput
+from recollect.errors import InvalidInput, NotAllowed
 from recollect.http.callers import Id, Recollect
 from recollect.http.paging import Digits, Listing, Page, PageQuery
 from recollect.http.problems import responses
@@ -33,10 +33,16 @@ router = APIRouter(tags=["brain"], route_class=RecollectRoute)
 
 Reading = Annotated[Transaction, transaction("memory:read")]
 Writing = Annotated[Transaction, transaction("memory:write")]
+# The service key is let in where a request can name a user.
+ReadingAbout = Annotated[Transaction, transaction("memory:read", lets_service_in=True)]
+WritingAbout = Annotated[Transaction, transaction("memory:write", lets_service_in=True)]
 ProposalId = Annotated[Id, Path(alias="proposalId")]
 ToolName = Annotated[Text, Path(alias="tool", max_length=100)]
 DomainName = Annotated[Text, Path(alias="domain", max_length=100)]
-User = Annotated[Id | None, Field(description="Whom it is about; none: the caller. An admin's, anybody.")]
+User = Annotated[
+    Id | None,
+    Field(description="Whom it is about; none: the caller. Of an admin and of the service, anybody."),
+]
 Company = Annotated[Id | None, Field(description="Their company, where it is about that too.")]
 
 
@@ -136,7 +142,7 @@ async def list_tools(wanted: Annotated[ToolQuery, Query()], tx: Reading, recolle
     response_model=dict[str, Any],
     responses=responses(404, 409),
 )
-async def run_tool(tool: ToolName, wanted: ToolCall, tx: Reading, recollect: Recollect) -> Any:
+async def run_tool(tool: ToolName, wanted: ToolCall, tx: ReadingAbout, recollect: Recollect) -> Any:
     user_id = await _whom(tx, recollect, wanted.user_id)
     toolbox = recollect.toolboxes.toolbox(
         tx.caller, user_id, company_id=wanted.company_id, agent=wanted.agent
@@ -217,7 +223,9 @@ async def reject_proposal(
     response_model=BrainContext,
     responses={**responses(404), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-async def make_context(wanted: Annotated[ContextQuery, Query()], tx: Reading, recollect: Recollect) -> Any:
+async def make_context(
+    wanted: Annotated[ContextQuery, Query()], tx: ReadingAbout, recollect: Recollect
+) -> Any:
     user_id = await _whom(tx, recollect, wanted.user_id)
     asked = wanted.model_dump(include={"company_id", "query", "budget_tokens"})
     async with _acting(tx, recollect, user_id) as reading:
@@ -244,7 +252,7 @@ async def list_domains(tx: Reading, recollect: Recollect) -> Any:
     response_model_exclude_unset=True,
     responses=responses(404, 409),
 )
-async def fill_in(domain: DomainName, form: Form, tx: Writing, recollect: Recollect) -> Any:
+async def fill_in(domain: DomainName, form: Form, tx: WritingAbout, recollect: Recollect) -> Any:
     user_id = await _whom(tx, recollect, form.user_id)
     built = build(domain, form.fields, language=form.language or recollect.settings.brain_language)
     memories = {owner: _of_kind(built, owner.kind) for owner in _owners(built, user_id, form.company_id)}
@@ -271,6 +279,10 @@ async def _fill_in(
 
 async def _whom(tx: Transaction, recollect: Services, named: UUID | None) -> UUID:
     """The user whom a request is about. That it may be, the database says when it acts."""
+    if tx.caller is SERVICE:
+        if named is None:
+            raise NotAllowed("The service key acts for a user; say for whom with user_id.")
+        return named
     me = await recollect.access.me(tx)
     # Whatever follows has a transaction of its own, which may need the only connection there is.
     await tx.finish()
@@ -278,8 +290,8 @@ async def _whom(tx: Transaction, recollect: Services, named: UUID | None) -> UUI
 
 
 def _acting(tx: Transaction, recollect: Services, user_id: UUID) -> Transaction:
-    """For what is done about a user: by themselves, or by an admin in their place."""
-    return recollect.tenancy.acting_as(tx.caller.about(user_id), for_one_call=True)
+    """For what is done about a user: by themselves, or by an admin or the service in their place."""
+    return recollect.tenancy.acting_as(in_place_of(tx.caller, user_id), for_one_call=True)
 
 
 def _owners(built: Iterable[Built], user_id: UUID, company_id: UUID | None) -> list[Owner]:

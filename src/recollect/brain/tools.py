@@ -175,6 +175,12 @@ def tools_for(*, company: bool) -> list[Tool]:
     return [tool for tool in TOOLS if company or tool.about == "user"]
 
 
+def in_place_of(caller: Caller, user_id: UUID) -> Caller:
+    """The caller, where it is about that user: themselves, an admin, or the service."""
+    # The service may do everything, which is too much for a model: it gets what the user may.
+    return Caller.user(user_id) if caller is SERVICE else caller.about(user_id)
+
+
 class Toolboxes:
     """Makes toolboxes. What agents record is saved, or waits for a person, as ``writes`` says."""
 
@@ -187,9 +193,7 @@ class Toolboxes:
     def toolbox(
         self, caller: Caller, user_id: UUID, *, agent: str, company_id: UUID | None = None
     ) -> Toolbox:
-        # The service may do everything, which is too much for a model: it gets what the user may.
-        caller = Caller.user(user_id) if caller is SERVICE else caller.about(user_id)
-        return Toolbox(self, caller, user_id, company_id, agent)
+        return Toolbox(self, in_place_of(caller, user_id), user_id, company_id, agent)
 
 
 @dataclass(frozen=True)
