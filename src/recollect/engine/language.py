@@ -110,19 +110,20 @@ def query_terms(text: str) -> list[tuple[str, ...]]:
     short to tell its language by."""
     words = words_of(text)
     languages = languages_of(words)
-    likely = languages if len(languages) < len(_COMMON_WORDS) else tuple(_COMMON_WORDS)
     common_in = languages if len(languages) < len(_COMMON_WORDS) else ()
-    forms = (
-        tuple(dict.fromkeys(stem(word, language) for language in (*likely, DEFAULT)))
-        for word in dict.fromkeys(_telling(words, common_in))
-    )
+    forms = (_forms_of(word, languages) for word in dict.fromkeys(_telling(words, common_in)))
     return list(islice(dict.fromkeys(forms), MAX_TERMS))
+
+
+@lru_cache(maxsize=50_000)
+def _forms_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(stem(word, language) for language in (*languages, DEFAULT)))
 
 
 def _telling(words: list[str], languages: tuple[str, ...]) -> list[str]:
     """Without the common ones; with them if there is nothing else, so that "who am I" can be asked."""
-    telling = [word for word in words if not any(word in _COMMON_WORDS[language] for language in languages)]
-    return telling or words
+    common = [_COMMON_WORDS[language] for language in languages]
+    return [word for word in words if not any(word in each for each in common)] or words
 
 
 @lru_cache(maxsize=200_000)
