@@ -184,6 +184,9 @@ alter table public.memories
 create function private.hold_kept_memory() returns trigger
 language plpgsql set search_path = '' as $$
 begin
+  if new.expires_at is not null then
+    raise exception 'What is known under a slug does not expire; delete it when it is no longer so.' using errcode = 'RC409';
+  end if;
   -- Under which slug it is known is not for others to change.
   new.metadata := new.metadata || jsonb_build_object('slug', old.metadata -> 'slug');
   new.digest := old.digest;

@@ -300,3 +300,14 @@ async def test_the_service_key_acts_for_any_user_and_any_company(
 async def test_ids_that_are_none_are_refused(ana: Person) -> None:
     for path in ("/api/users/me/brain", "/api/companies/7/brain", "/api/companies/7/brain/pet"):
         assert_problem(await ana.http.get(path), 422, "invalid_input")
+
+
+async def test_the_memory_of_a_fact_cannot_be_made_to_expire(ana: Person, brain: str) -> None:
+    fact = (await ana.http.put(f"{brain}/pet", json={"content": "A dog"})).json()
+
+    refused = await ana.http.patch(
+        f"/api/memories/{fact['memory_id']}", json={"expires_at": "2030-01-01T00:00:00Z"}
+    )
+
+    problem = assert_problem(refused, 409, "conflict")
+    assert "does not expire" in problem["detail"]

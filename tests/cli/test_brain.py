@@ -150,7 +150,8 @@ by the sea",home,ana@example.com,
 company_motto,Onward,,,Acme
 user_pet,A cat,,{ana_id},
 user_city,Lives in Bonn,home,ben@example.com,
-NOT A SLUG,x,,ana@example.com,
+NOT A SLUG,"x
+y",,ana@example.com,
 user_car,None,,nobody@example.com,
 user_boat,None,,ana@example.com,Acme
 user_bike,None,,,
@@ -168,9 +169,9 @@ async def test_a_table_is_imported_for_many_and_errors_say_which_line(
     assert (outcome.code, outcome.out) == (1, "4 saved, 4 of them new; 4 failed.\n")
     first, second, third, fourth = outcome.err.splitlines()
     assert first.startswith("line 7: NOT A SLUG about ana@example.com: slug: ")
-    assert second == "line 8: user_car about nobody@example.com: There is no user with that e-mail address."
-    assert third == "line 9: user_boat: It is about two at once."
-    assert fourth == "line 10: user_bike: It does not say whom it is about, and nobody was named."
+    assert second == "line 9: user_car about nobody@example.com: There is no user with that e-mail address."
+    assert third == "line 10: user_boat: It is about two at once."
+    assert fourth == "line 11: user_bike: It does not say whom it is about, and nobody was named."
     assert await known(ana) == {"user_city": "Lives in Lima,\nby the sea", "user_pet": "A cat"}
     assert (await known(ben), await known(ana, acme)) == (
         {"user_city": "Lives in Bonn"},
