@@ -73,7 +73,9 @@ alter table mem0.memories add constraint of_one_tenant check (
   num_nonnulls(owner_id, workspace_id, company_id) = 1 and tenant = coalesce(workspace_id, owner_id, company_id));
 
 create or replace function private.keep_versions() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = ''
+-- Planned when a session changes its first memory, and used again when it changes a thousand.
+set enable_nestloop = off as $$
 begin
   insert into public.memory_versions
     (memory_id, version, owner_id, workspace_id, company_id, tenant, text, metadata, event, actor, reason, made_at)

@@ -104,7 +104,9 @@ begin
 end $$;
 
 create function private.keep_brain_history() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = ''
+-- Planned for a session's first change, and used again for a thousand at once.
+set enable_nestloop = off as $$
 begin
   -- What a trigger is given depends on what has happened.
   if tg_op = 'INSERT' then
@@ -176,7 +178,8 @@ begin
 end $$;
 comment on function private.drop_facts is 'Delete the rows of these memories, and say why.';
 
--- Recollect's own engine: what happens to the memory happens to the row, in the same transaction, whoever does it.
+-- Recollect's own engine: a memory comes together with its row, by a function below, and what happens to it happens to
+-- the row, in the same transaction, whoever does it.
 
 alter table public.memories
   add constraint kept_as_long_as_known check (made_by is distinct from 'kept' or (expires_at is null and valid_until is null));
@@ -210,24 +213,23 @@ begin
   where m.made_by = 'kept' and m.deleted_at is not null and b.memory_id = m.id::text;
   delete from public.company_brain b using changed m
   where m.made_by = 'kept' and m.deleted_at is not null and b.memory_id = m.id::text;
-  insert into public.user_brain as b (user_id, memory_id, slug, content, extra_metadata)
+  update public.user_brain b set content = m.text, extra_metadata = m.metadata - 'slug' from changed m
+  where m.made_by = 'kept' and m.deleted_at is null and b.memory_id = m.id::text
+    and (b.content, b.extra_metadata) is distinct from (m.text, m.metadata - 'slug');
+  update public.company_brain b set content = m.text, extra_metadata = m.metadata - 'slug' from changed m
+  where m.made_by = 'kept' and m.deleted_at is null and b.memory_id = m.id::text
+    and (b.content, b.extra_metadata) is distinct from (m.text, m.metadata - 'slug');
+  -- A memory that is restored gets its row back.
+  insert into public.user_brain (user_id, memory_id, slug, content, extra_metadata)
   select m.owner_id, m.id, m.metadata ->> 'slug', m.text, m.metadata - 'slug' from changed m
-  where m.made_by = 'kept' and m.deleted_at is null and m.owner_id is not null
-  on conflict (user_id, slug) do update
-    set memory_id = excluded.memory_id, content = excluded.content, extra_metadata = excluded.extra_metadata
-    where (b.memory_id, b.content, b.extra_metadata)
-      is distinct from (excluded.memory_id, excluded.content, excluded.extra_metadata);
-  insert into public.company_brain as b (company_id, memory_id, slug, content, extra_metadata)
+  where m.made_by = 'kept' and m.event = 'RESTORE' and m.owner_id is not null
+  on conflict (memory_id) do nothing;
+  insert into public.company_brain (company_id, memory_id, slug, content, extra_metadata)
   select m.company_id, m.id, m.metadata ->> 'slug', m.text, m.metadata - 'slug' from changed m
-  where m.made_by = 'kept' and m.deleted_at is null and m.company_id is not null
-  on conflict (company_id, slug) do update
-    set memory_id = excluded.memory_id, content = excluded.content, extra_metadata = excluded.extra_metadata
-    where (b.memory_id, b.content, b.extra_metadata)
-      is distinct from (excluded.memory_id, excluded.content, excluded.extra_metadata);
+  where m.made_by = 'kept' and m.event = 'RESTORE' and m.company_id is not null
+  on conflict (memory_id) do nothing;
   return null;
 end $$;
-create trigger follow_kept_new after insert on public.memories
-  referencing new table as changed for each statement execute function private.follow_kept_memories();
 create trigger follow_kept_changed after update on public.memories
   referencing new table as changed for each statement execute function private.follow_kept_memories();
 
@@ -277,7 +279,7 @@ declare
   for_company uuid := case when of_kind = 'company' then of_owner end;
 begin
   perform private.hold_brain(of_kind, of_owner);
-  perform private.note_model(model_named);
+  perform private.note_model(model_named), set_config('recollect.reason', coalesce(because, ''), true);
   return query
   with given as materialized (
     select g.nth, g.said, g.digest, g.terms, g.tokens, g.vector, described -> (g.nth - 1)::integer as metadata,
@@ -297,6 +299,19 @@ begin
            private.terms(of_owner, g.terms), g.tokens, g.digest, coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), because,
            'kept'
     from given g where not g.is_known
+  ), of_users as (
+    insert into public.user_brain as b (user_id, memory_id, slug, content, extra_metadata)
+    select for_user, g.id, g.metadata ->> 'slug', g.said, g.metadata - 'slug' from given g
+    where not g.is_known and for_user is not null
+    -- A row may be there without its memory, left from another engine.
+    on conflict (user_id, slug) do update
+      set memory_id = excluded.memory_id, content = excluded.content, extra_metadata = excluded.extra_metadata
+  ), of_companies as (
+    insert into public.company_brain as b (company_id, memory_id, slug, content, extra_metadata)
+    select for_company, g.id, g.metadata ->> 'slug', g.said, g.metadata - 'slug' from given g
+    where not g.is_known and for_company is not null
+    on conflict (company_id, slug) do update
+      set memory_id = excluded.memory_id, content = excluded.content, extra_metadata = excluded.extra_metadata
   ), unplaced as (
     -- What another model made of the old text is wrong now, and is made anew.
     delete from public.memory_vectors v using given g where g.is_known and v.memory_id = g.id and v.model <> model_named
