@@ -4,7 +4,8 @@ own engine and with mem0's library."""
 from __future__ import annotations
 
 import json
-from uuid import uuid4
+from pathlib import Path
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -12,8 +13,12 @@ import pytest
 from recollect.access.membership_models import NewCompany
 from recollect.access.models import NewUser
 from recollect.bootstrap import Services
-from recollect.db.tenancy import Caller
+from recollect.brain.models import Owner
+from recollect.db.tenancy import SERVICE, Caller
+from recollect.settings import Settings
 from tests.adapters.conftest import Site
+from tests.conftest import make_settings, working
+from tests.jobs.conftest import ended
 
 EXAMPLES = """
 import asyncio, json
@@ -79,16 +84,51 @@ if is_mem0_configured():
 """
 
 
+CELERY = """
+from recollect.adapters.celery import load_company_memories
+from recollect.adapters.celery import load_user_memories
+from recollect.adapters.celery import load_all_companies_memories
+from recollect.adapters.celery import load_all_users_memories
+
+# Load memories for one company
+result = load_company_memories.delay("COMPANY")
+print(result.get(timeout=30))
+
+# Load memories for one user
+result = load_user_memories.delay("USER")
+print(result.get(timeout=30))
+
+# Load all company memories
+result = load_all_companies_memories.delay()
+print(result.get(timeout=30))
+
+# Load all user memories
+result = load_all_users_memories.delay()
+print(result.get(timeout=30))
+"""
+
+
 @pytest.fixture(params=["self-hosted", "oss"])
-def site(request: pytest.FixtureRequest, site: Site) -> Site:
-    site.environment |= {"MEM0_MODE": request.param, "RECOLLECT_EMBEDDING": "static"}
+def mode(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+def settings(mode: str, home: Path, database_url: str) -> Settings:
+    return make_settings(home, database_url, mem0_mode=mode, embedding="static")
+
+
+@pytest.fixture
+def site(mode: str, site: Site) -> Site:
+    site.environment |= {"MEM0_MODE": mode, "RECOLLECT_EMBEDDING": "static"}
     return site
 
 
 async def _company(services: Services) -> tuple[str, str]:
     user = await services.access.create_user(NewUser(email="juan@example.com"))
     async with services.tenancy.acting_as(Caller.user(user.id), for_one_call=True) as tx:
-        wanted = NewCompany(name="Almacén", rut="76.086.428-5")
+        wanted = NewCompany(name="Almacén", rut="76.086.428-5", tax_regime="ProPyme", start_date="2020-03-01")
         company = await services.membership.create_company(tx, wanted)
     return str(company.id), str(user.id)
 
@@ -171,3 +211,26 @@ print(asyncio.run(save_company_memories(company_id="{company_id}", memories=memo
     async with await psycopg.AsyncConnection.connect(services.database.admin) as connection:
         cursor = await connection.execute("select count(*) from company_brain")
         assert await cursor.fetchone() == (0,)
+
+
+async def test_the_tasks_of_celery_lead_to_memories(services: Services, site: Site) -> None:
+    company_id, user_id = await _company(services)
+    async with site.worker(), working(services):
+        printed = await site.run(CELERY.replace("COMPANY", company_id).replace("USER", user_id))
+        runs = [await ended(services, UUID(run)) for run in printed.split()]
+
+    assert [(run.state, run.result) for run in runs] == [
+        ("succeeded", {"saved_count": 2, "failed_count": 0, "errors": None}),
+        ("succeeded", {"saved_count": 1, "failed_count": 0, "errors": None}),
+        (
+            "succeeded",
+            {"total_companies": 1, "loaded_companies": 1, "failed_companies": 0, "total_memories_created": 0},
+        ),
+        ("succeeded", {"total_users": 1, "loaded_users": 1, "failed_users": 0, "total_memories_created": 0}),
+    ]
+    async with services.tenancy.acting_as(SERVICE, for_one_call=True) as tx:
+        facts = await services.brain.facts(tx, Owner("company", UUID(company_id)))
+    assert [fact.content for fact in facts] == [
+        "Inicio de actividades: 2020-03-01",
+        "Régimen tributario: ProPyme",
+    ]
