@@ -43,7 +43,7 @@ async def test_schemathesis_finds_nothing(ana: Person, address: str, tmp_path: P
         *("--checks", "all", "--mode", "all", "--phases", "examples,coverage,fuzzing,stateful"),
         # "Any JSON" includes NUL, which Postgres cannot store; test_bad_input.py sends it on purpose.
         *("--generation-allow-x00", "false"),
-        *("--max-examples", "5", "--seed", "1", "--generation-database", "none"),
+        *("--max-examples", "2", "--seed", "1", "--generation-database", "none"),
         # A stream that never ends; tests/events/test_live.py listens to it.
         *("--exclude-path", "/api/events"),
         # One worker: with two, Hypothesis at times trips over its own cache of source lines.
