@@ -92,7 +92,7 @@ async def database_url(template: Database) -> AsyncIterator[str]:
     name = f"test_{uuid4().hex}"
     maintenance = make_conninfo(template.admin, dbname="postgres")
     async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
-        await connection.execute(f"create database {name} template recollect".encode())
+        await connection.execute(f"create database {name} template recollect strategy file_copy".encode())
         yield make_conninfo(template.admin, dbname=name)
         await connection.execute(f"drop database {name} with (force)".encode())
 

@@ -42,7 +42,7 @@ async def _platform(home: Path, template: Database) -> AsyncIterator[tuple[str, 
     name = f"test_{uuid4().hex}"
     maintenance = make_conninfo(template.admin, dbname="postgres")
     async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
-        await connection.execute(f"create database {name} template recollect".encode())
+        await connection.execute(f"create database {name} template recollect strategy file_copy".encode())
         url = make_conninfo(template.admin, dbname=name)
         secret = ServerSecret(SECRET.encode())
         settings = make_settings(home, url, embedding="static")
