@@ -173,7 +173,7 @@ class Live:
 
     async def _missed(self, listener: Listener) -> AsyncIterator[Event]:
         """With the client's own rights, up to where its queue has begun."""
-        while True:
+        while not _is_over(listener):
             async with self._tenancy.acting_as(listener.caller) as tx:
                 page = await self._events.list(tx, after=listener.position, limit=PAGE)
             for event in page:
@@ -219,9 +219,8 @@ class Live:
 
     async def _recheck_user(self, user_id: UUID) -> None:
         for listener in tuple(self._listeners.get(user_id, ())):
-            expires_at = listener.caller.expires_at
             try:
-                if expires_at is not None and expires_at <= datetime.now(UTC):
+                if _is_over(listener):
                     raise NotSignedIn
                 async with self._tenancy.acting_as(listener.caller, for_one_call=True) as tx:
                     await tx.one(queries.present, last=True)
@@ -231,3 +230,9 @@ class Live:
                 log.info("a listener may no longer listen", user=str(user_id))
                 listener.close()
                 self._leave(listener)
+
+
+def _is_over(listener: Listener) -> bool:
+    """Whether the token that let the client in has run out; of it the database knows nothing."""
+    expires_at = listener.caller.expires_at
+    return expires_at is not None and expires_at <= datetime.now(UTC)
