@@ -63,6 +63,7 @@ class Entry(_Told):
     category: Category
     text: Words
 
+    # mypy has no notion of a decorated property, which is how pydantic wants it.
     @computed_field  # type: ignore[prop-decorator]
     @property
     def fields(self) -> list[str]:
