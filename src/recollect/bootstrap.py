@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -73,6 +74,14 @@ from recollect.mail import notices
 from recollect.mail.service import Mail
 from recollect.mail.smtp import MailServer
 from recollect.mail.tasks import tasks as mail_tasks
+from recollect.profile.bounds import Bounds
+from recollect.profile.compacting import Compactor
+from recollect.profile.prompts import Prompts
+from recollect.profile.schemas import Schema
+from recollect.profile.service import Profile
+from recollect.profile.sources import SOURCES
+from recollect.profile.tasks import tasks as profile_tasks
+from recollect.profile.updating import Updater
 from recollect.redis.cache import ReadCache
 from recollect.redis.link import RedisLink
 from recollect.settings import Settings
@@ -95,6 +104,9 @@ class Services:
     brain: Brain
     proposals: Proposals
     toolboxes: Toolboxes
+    profile: Profile
+    profile_prompts: Prompts
+    updater: Updater
     engine: MemoryEngine
     dialect: Dialect
     jobs: Jobs
@@ -191,14 +203,16 @@ def _build(
     native, engine, upkeep = _engine(settings, database, tenancy, llm, outside)
     brain = _brain(settings, tenancy, engine)
     proposals = Proposals(brain)
+    profile, updater = _profile(settings, tenancy, llm)
     jobs = Jobs(settings.jobs_keep_days)
     dialect = Dialect(native, jobs, has_model=llm.configured, keep_days=settings.jobs_keep_days)
     purges = _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail, memories=engine)
-    purges |= _purges(tenancy, mem0_requests=dialect)
+    purges |= _purges(tenancy, mem0_requests=dialect, activities=updater)
     purges |= {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
     jobs.offer(
         *bank_tasks(bank, tenancy),
         *brain_tasks(brain, Loading(tenancy, brain, settings.brain_language)),
+        *profile_tasks(updater, _compactor(settings, tenancy, profile), jobs),
         *engine_tasks(upkeep),
         *dialect_tasks(dialect, native),
         *webhook_tasks(outside.sender, box),
@@ -224,6 +238,9 @@ def _build(
         brain=brain,
         proposals=proposals,
         toolboxes=Toolboxes(tenancy, brain, proposals, settings.brain_agent_writes),
+        profile=profile,
+        profile_prompts=Prompts(),
+        updater=updater,
         engine=engine,
         dialect=dialect,
         jobs=jobs,
@@ -261,6 +278,38 @@ def _brain(settings: Settings, tenancy: Tenancy, engine: MemoryEngine) -> Brain:
     else:
         raise TypeError(f"facts cannot be kept in step with {engine.name}")
     return Brain(engine, mirror, identifiers, is_configured=is_mem0_configured(settings))
+
+
+def _profile(settings: Settings, tenancy: Tenancy, llm: Llm) -> tuple[Profile, Updater]:
+    profile = Profile(_schema(settings), checkpoint_every=settings.profile_checkpoint_every)
+    bounds = Bounds(settings.profile_max_drop, settings.profile_updates_safety_notes)
+    return profile, Updater(
+        tenancy.beside_requests(),
+        profile,
+        llm,
+        bounds,
+        SOURCES,
+        model_seconds=settings.model_timeout_seconds,
+        keep_days=settings.activities_keep_days,
+    )
+
+
+def _schema(settings: Settings) -> Schema:
+    """The form of profiles, which may be in a package of the deployment's own."""
+    module, _, name = settings.profile_schema.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise Misconfigured(f"RECOLLECT_PROFILE_SCHEMA: {error}.") from error
+    if not isinstance(found, Schema):
+        raise Misconfigured(f"RECOLLECT_PROFILE_SCHEMA: {settings.profile_schema} is not a Schema.")
+    return found
+
+
+def _compactor(settings: Settings, tenancy: Tenancy, profile: Profile) -> Compactor:
+    return Compactor(
+        tenancy.beside_requests(), profile, checkpoint_every=settings.profile_checkpoint_every
+    )
 
 
 class _Keeping(Protocol):

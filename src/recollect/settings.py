@@ -110,6 +110,24 @@ class Settings(BaseSettings):
         description="What becomes of a fact that an agent records; propose: a person has to approve it.",
     )
 
+    profile_schema: str = Field(
+        "recollect.profile.schemas:STATE",
+        pattern=r"^[\w.]+:\w+$",
+        description="The form of a profile's document: a Schema, as package.module:NAME.",
+    )
+    profile_checkpoint_every: int = Field(
+        50, ge=1, le=10_000, description="Versions from one whole document to the next."
+    )
+    profile_max_drop: float = Field(
+        0.3, ge=0, le=1, description="The largest share of a profile that one update may do away with."
+    )
+    profile_updates_safety_notes: bool = Field(
+        False, description="Let updates change safety_notes; otherwise only people do."
+    )
+    activities_keep_days: int = Field(
+        365, ge=1, description="How long an activity is kept that the profile has taken into account."
+    )
+
     embedding: Literal["auto", "minilm", "static", "endpoint"] = Field(
         "auto", description="What turns text into vectors: the endpoint, else the pulled model, else words."
     )

@@ -30,6 +30,7 @@ A_MEMORY = (
     "insert into memories (owner_id, of_user, kind, text, terms, digest)"
     " values (%s, 'x', 'fact', 'x', '{1}', uuid_send(gen_random_uuid())) returning id"
 )
+NEXT_VERSION = "(select private.held_profile_version('{}') + 1)"
 ANOTHER_MEMORY = "(select id from memories where owner_id = '{}' order by random() limit 1)"
 
 
@@ -98,6 +99,17 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
         "content": "x",
         "agent": "x",
     },
+    "public.user_memory_snapshots": lambda t: {
+        "user_id": t.id,
+        "version": sql.SQL(NEXT_VERSION.format(t.id)),
+        "patch": "[]",
+        "is_full_snapshot": True,
+        "full_snapshot_content": "{}",
+        "checksum": bytes(32),
+    },
+    "public.profile_updates": lambda t: {"user_id": t.id, "state": "failed"},
+    "public.activities": lambda t: {"user_id": t.id, "kind": "note"},
+    "public.profile_prompts": lambda _: {"version": uuid4().int >> 98, "prompt_text": "x"},
     "public.memory_models": lambda _: {"name": uuid4().hex},
     "public.model_calls": lambda t: {
         "user_id": t.id,
@@ -173,6 +185,10 @@ OWN: dict[str, set[str]] = {
     "public.brain_history": {"select"},
     "public.brain_intents": set(),
     "public.brain_proposals": {"select", "insert", "update"},
+    "public.user_memory_snapshots": {"select", "insert"},
+    "public.profile_updates": {"select"},
+    "public.activities": {"select", "insert", "delete"},
+    "public.profile_prompts": set(),
     "public.memory_models": set(),
     "public.model_calls": {"select"},
     "public.mem0_requests": set(VERBS),

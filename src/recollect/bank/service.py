@@ -115,10 +115,7 @@ class Bank:
         """The namespaces that a user has entries in."""
 
         async def read() -> list[NamespaceSummary]:
-            source = tx.still_open()
-            if source is tx:
-                return await self._store.namespaces(tx, user_id, after=after, limit=limit)
-            async with source:
+            async with tx.going_on() as source:
                 return await self._store.namespaces(source, user_id, after=after, limit=limit)
 
         # What this transaction has written is nobody else's to see yet. And the database decides first who

@@ -10,7 +10,8 @@ docs/decisions/0004-one-round-trip.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
@@ -166,6 +167,16 @@ class Transaction:
     def still_open(self) -> Transaction:
         """This one, or another for the same caller if this one's last statement has been."""
         return Transaction(self._pool, self.caller, for_one_call=True) if self._finished else self
+
+    @asynccontextmanager
+    async def going_on(self) -> AsyncIterator[Transaction]:
+        """This one as it stands, or another for the same caller, which ends with the block."""
+        opened = self.still_open()
+        if opened is self:
+            yield self
+            return
+        async with opened:
+            yield opened
 
     @property
     def has_afterwards(self) -> bool:

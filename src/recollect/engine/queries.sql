@@ -197,3 +197,9 @@ select v.tenant, v.dimension, private.index_for(v.tenant, %(model)s) as index_na
        private.is_indexed(v.tenant, %(model)s) as is_indexed
 from public.memory_vectors v
 where v.model = %(model)s group by v.tenant, v.dimension having count(*) >= %(many)s
+
+-- said
+-- What a user said of themselves, under their own name, in these turns.
+select m.text, coalesce(m.occurred_at, m.created_at) as happened_at from public.memories m
+where m.id = any (%(ids)s::uuid[]) and m.owner_id = %(user_id)s and m.of_user = %(user_id)s::text
+  and m.kind = 'turn' and m.role = 'user' and m.deleted_at is null

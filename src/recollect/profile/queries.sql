@@ -1,0 +1,168 @@
+-- chain
+-- A version, the latest up to the one wanted, with all that it is built on back to its checkpoint.
+with target as (
+  select s.version from user_memory_snapshots s
+  where s.user_id = %(user_id)s and s.version <= %(version)s order by s.version desc limit 1
+), base as (
+  select s.version from user_memory_snapshots s, target t
+  where s.user_id = %(user_id)s and s.version <= t.version and s.is_full_snapshot order by s.version desc limit 1
+)
+select s.version, s.patch, case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
+       s.checksum, s.created_at
+from user_memory_snapshots s
+where s.user_id = %(user_id)s and s.version >= coalesce((select b.version from base b), 1)
+  and s.version <= (select t.version from target t)
+order by s.version
+
+-- chain_at
+-- The same for a moment.
+with target as (
+  select s.version from user_memory_snapshots s
+  where s.user_id = %(user_id)s and s.created_at <= %(at)s order by s.created_at desc limit 1
+), base as (
+  select s.version from user_memory_snapshots s, target t
+  where s.user_id = %(user_id)s and s.version <= t.version and s.is_full_snapshot order by s.version desc limit 1
+)
+select s.version, s.patch, case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
+       s.checksum, s.created_at
+from user_memory_snapshots s
+where s.user_id = %(user_id)s and s.version >= coalesce((select b.version from base b), 1)
+  and s.version <= (select t.version from target t)
+order by s.version
+
+-- stretch
+-- A stretch of versions, one after another, with whatever checkpoints are among them.
+select version, patch, full_snapshot_content as content, checksum, created_at, actor, origin, source_description
+from user_memory_snapshots
+where user_id = %(user_id)s and version > %(after)s order by version limit %(limit)s
+
+-- add_version
+-- Add a version to a profile that is still at the one before it.
+insert into user_memory_snapshots
+  (user_id, version, patch, is_full_snapshot, full_snapshot_content, source_description, checksum, origin)
+select %(user_id)s, %(version)s, %(patch)s::jsonb, %(content)s::jsonb is not null, %(content)s::jsonb, %(reason)s,
+       %(checksum)s, %(origin)s
+where private.held_profile_version(%(user_id)s) = %(version)s - 1
+returning version, created_at
+
+-- list_versions
+-- One page of a profile's versions, the latest first.
+select version, created_at, actor, origin, source_description, is_full_snapshot, patch from user_memory_snapshots
+where user_id = %(user_id)s and version < %(before)s order by version desc limit %(limit)s
+
+-- crowded_profiles
+-- A page of profiles that have checkpoints to spare: those before the latest few, save each hundredth or so.
+select s.user_id, max(s.version) as upto from user_memory_snapshots s
+where s.user_id > %(after)s and s.is_full_snapshot and s.version > 1 and s.version %% %(kept_every)s <> 0
+group by s.user_id having count(*) > %(kept_latest)s order by s.user_id limit %(limit)s
+
+-- spare_checkpoints
+-- A profile's checkpoints that can be made again from an earlier one, oldest first.
+select version from user_memory_snapshots
+where user_id = %(user_id)s and is_full_snapshot and version > 1 and version %% %(kept_every)s <> 0
+order by version desc offset %(kept_latest)s
+
+-- thin_checkpoints
+-- Forget the whole documents of these versions; their patches stay.
+update user_memory_snapshots set is_full_snapshot = false, full_snapshot_content = null
+where user_id = %(user_id)s and version = any (%(versions)s)
+
+-- record_activities
+-- Record what a user did; what is there under its name already stays as it is.
+insert into activities (user_id, kind, content, data, external_id, happened_at)
+select %(user_id)s, g.kind, g.content, g.data, g.external_id, coalesce(g.happened_at, now())
+from unnest(%(kinds)s::text[], %(contents)s::text[], %(data)s::jsonb[], %(external_ids)s::text[],
+            %(moments)s::timestamptz[]) as g (kind, content, data, external_id, happened_at)
+on conflict (user_id, external_id) where external_id is not null do nothing
+
+-- list_activities
+-- One page of what a user did, the latest recorded first.
+select id, kind, content, data, external_id, happened_at, recorded_at, considered_in from activities
+where user_id = %(user_id)s and (%(kind)s::text is null or kind = %(kind)s)
+  and (%(before_time)s::timestamptz is null or (recorded_at, id) < (%(before_time)s, %(before_id)s))
+order by recorded_at desc, id desc limit %(limit)s
+
+-- delete_activity
+-- Forget one thing that a user did.
+delete from activities where user_id = %(user_id)s and id = %(id)s
+
+-- new_activities
+-- What a user did that no update has taken into account, the oldest first.
+select id, kind, content, data, happened_at from activities
+where user_id = %(user_id)s and considered_in is null order by id limit %(limit)s
+
+-- new_events
+-- What was told of a user since the last update that went well.
+select l.position, l.type, l.data, l.happened_at from events.log l
+where l.user_id = %(user_id)s and l.type = any (%(types)s) and l.position > coalesce(
+  (select max(u.events_upto) from profile_updates u where u.user_id = %(user_id)s and u.state <> 'failed'), 0)
+order by l.position limit %(limit)s
+
+-- active_users
+-- A page of those whose profile does not know of all that they did.
+select id from private.active_users(%(types)s, now() - %(within)s::interval, %(after)s, %(limit)s) as a (id)
+
+-- claim_update
+-- Begin to update a profile, unless somebody is at it or has done it in this period.
+select private.claim_profile_update(%(user_id)s, %(period)s, %(lease)s) as id
+
+-- end_update
+-- Record what became of an update.
+select private.end_profile_update(
+  %(id)s, %(state)s, %(made_by)s, %(prompt_version)s, %(considered)s::uuid[], %(activities)s, %(left_out)s,
+  %(events_upto)s, %(from_version)s, %(to_version)s, %(error)s)
+
+-- get_update
+-- One update.
+select id, user_id, state, period, made_by, prompt_version, activities, left_out, from_version, to_version,
+       input_tokens, output_tokens, error, started_at, ended_at
+from profile_updates where id = %(id)s
+
+-- list_updates
+-- One page of a profile's updates, the latest first.
+select id, user_id, state, period, made_by, prompt_version, activities, left_out, from_version, to_version,
+       input_tokens, output_tokens, error, started_at, ended_at
+from profile_updates
+where user_id = %(user_id)s
+  and (%(before_time)s::timestamptz is null or (started_at, id) < (%(before_time)s, %(before_id)s))
+order by started_at desc, id desc limit %(limit)s
+
+-- purge_updates
+-- Forget updates of long ago, save each profile's latest that went well: it says how far events were considered.
+delete from profile_updates where id in (
+  select u.id from profile_updates u
+  where u.ended_at < now() - %(age)s::interval and exists (
+    select from profile_updates later
+    where later.user_id = u.user_id and later.state in ('updated', 'unchanged') and later.ended_at > u.ended_at)
+  limit %(batch)s
+)
+
+-- purge_activities
+-- Forget what was taken into account long ago.
+delete from activities where id in (
+  select id from activities
+  where considered_in is not null and recorded_at < now() - %(age)s::interval limit %(batch)s
+)
+
+-- active_prompt
+-- What a model is told at present.
+select version, prompt_text, description, is_active, created_by, created_at from profile_prompts where is_active
+
+-- list_prompts
+-- All that models have been told, the latest first.
+select version, prompt_text, description, is_active, created_by, created_at from profile_prompts order by version desc
+
+-- retire_prompt
+-- Have no prompt in use.
+update profile_prompts set is_active = false where is_active
+
+-- use_prompt
+-- Take a text into use again.
+update profile_prompts set is_active = true where version = %(version)s
+returning version, prompt_text, description, is_active, created_by, created_at
+
+-- add_prompt
+-- Add a text, and take it into use.
+insert into profile_prompts (version, prompt_text, description, is_active, created_by)
+select coalesce(max(version), 0) + 1, %(prompt_text)s, %(description)s, true, auth.uid() from profile_prompts
+returning version, prompt_text, description, is_active, created_by, created_at
