@@ -307,9 +307,7 @@ def _schema(settings: Settings) -> Schema:
 
 
 def _compactor(settings: Settings, tenancy: Tenancy, profile: Profile) -> Compactor:
-    return Compactor(
-        tenancy.beside_requests(), profile, checkpoint_every=settings.profile_checkpoint_every
-    )
+    return Compactor(tenancy.beside_requests(), profile, checkpoint_every=settings.profile_checkpoint_every)
 
 
 class _Keeping(Protocol):

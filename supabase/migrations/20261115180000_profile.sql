@@ -139,7 +139,8 @@ comment on column public.activities.external_id is 'As the application calls it:
 comment on column public.activities.considered_in is 'The update that took it into account; none yet.';
 
 create table public.profile_prompts (
-  version integer primary key check (version > 0),
+  id uuid primary key default private.new_id(),
+  version integer not null unique check (version > 0),
   prompt_text text not null check (char_length(prompt_text) between 1 and 20000),
   description text check (char_length(description) <= 2000),
   is_active boolean not null default false,

@@ -98,11 +98,10 @@ class Blamed:
 
 
 def _child(node: _Node, token: str) -> _Node:
-    match node.inside:
-        case dict() as named:
-            return named[token]
-        case list() as listed if token.isascii() and token.isdigit():
-            return listed[int(token)]
+    if isinstance(node.inside, dict):
+        return node.inside[token]
+    if isinstance(node.inside, list) and token.isascii() and token.isdigit():
+        return node.inside[int(token)]
     raise KeyError(token)
 
 

@@ -39,7 +39,9 @@ def lost(before: Any, after: Any) -> int:
         return 0
     match before, after:
         case dict(), dict():
-            return sum(lost(value, after[key]) if key in after else _size(value) for key, value in before.items())
+            return sum(
+                lost(value, after[key]) if key in after else _size(value) for key, value in before.items()
+            )
         case list(), list():
             return _lost_of_list(before, after)
     return max(0, _size(before) - _size(after))

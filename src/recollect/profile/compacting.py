@@ -1,7 +1,7 @@
 """Room saved where nobody looks often: of old checkpoints, only every tenth stays whole.
 
-Every version stays reachable, from an earlier checkpoint by more patches. Nothing is thinned in a history that
-is not proved whole first.
+Every version stays reachable, from an earlier checkpoint by more patches. Nothing is thinned in a history
+that is not proved whole first.
 """
 
 from __future__ import annotations

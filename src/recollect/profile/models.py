@@ -149,7 +149,9 @@ class Update(BaseModel):
     id: UUID
     user_id: UUID
     state: State
-    period: datetime | None = Field(description="The period in which the user is updated once; none: on demand.")
+    period: datetime | None = Field(
+        description="The period in which the user is updated once; none: on demand."
+    )
     made_by: str | None = Field(description='The model, or "rules" where there is none.')
     prompt_version: int | None
     activities: int

@@ -226,9 +226,7 @@ class Profile:
             at = row["version"]
         return Verified(versions=at, checkpoints=checkpoints, damage=damage[:MAX_DAMAGE_TOLD])
 
-    async def record(
-        self, tx: Transaction, user_id: UUID, activities: Sequence[NewActivity]
-    ) -> Recorded:
+    async def record(self, tx: Transaction, user_id: UUID, activities: Sequence[NewActivity]) -> Recorded:
         """Record what a user did, said or noted."""
         for each in activities:
             check_json(each.data)
@@ -310,10 +308,10 @@ class Profile:
                 head = await self._read(writing, user_id)
                 if self.schema.is_behind(head.document):
                     document = self.schema.migrated(head.document)
-                    await self._add(writing, user_id, head, document, "migration", None, None)
+                    await self._add(writing, user_id, head, document, origin="migration")
                     continue
                 document = await change(writing, head)
-                added = await self._add(writing, user_id, head, document, origin, reason, by)
+                added = await self._add(writing, user_id, head, document, origin=origin, reason=reason, by=by)
                 if added is not None:
                     return added
         raise StaleVersion("Too many write to this profile at once; try again in a moment.")
@@ -324,11 +322,12 @@ class Profile:
         user_id: UUID,
         head: Snapshot,
         document: Document,
+        *,
         origin: Origin,
-        reason: str | None,
-        by: str | None,
+        reason: str | None = None,
+        by: str | None = None,
     ) -> Snapshot | None:
-        """The version after ``head``, or ``head`` if nothing is new; None if ``head`` is no longer the latest."""
+        """The version after ``head``, or ``head`` if nothing is new; None if it is no longer the latest."""
         check_json(document)
         if not isinstance(document, dict):
             raise InvalidInput("A profile is a JSON object.")

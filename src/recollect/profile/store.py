@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -75,7 +76,7 @@ def _where(rows: Sequence[Row]) -> str:
     document: Document = rows[0]["content"]
     if checksum(document) != rows[0]["checksum"]:
         return f"Version {rows[0]['version']}: its checkpoint is not what was stored."
-    for before, row in zip(rows, rows[1:], strict=False):
+    for before, row in pairwise(rows):
         document = following(document, before["version"], row)
         if checksum(document) != row["checksum"]:
             return f"Version {row['version']}: its patch is not what was stored."

@@ -1,8 +1,8 @@
 """How a profile is brought up to date: by a model, or by rules where there is none.
 
-A run takes what has happened since the last one, has a new document made of it, checks that, and stores the
-difference. Whatever goes wrong, the document stays as it was, what happened is taken up again by the next run,
-and this one is recorded with what it took.
+A run takes what has happened since the last one, has a new document made of it, checks that, and stores
+the difference. Whatever goes wrong, the document stays as it was, what happened is taken up again by the
+next run, and this one is recorded with what it took.
 """
 
 from __future__ import annotations
@@ -78,16 +78,15 @@ class Updater:
     async def _gather(self, tx: Transaction, user_id: UUID) -> Gathered:
         parameters = {"user_id": user_id, "limit": MAX_GATHERED}
         own = await tx.all(queries.new_activities, parameters)
-        activities = [
-            Activity.model_construct(**{name: value for name, value in row.items() if name != "id"}) for row in own
-        ]
+        considered = [row.pop("id") for row in own]
+        activities = [Activity.model_construct(**row) for row in own]
         events = await tx.all(queries.new_events, {**parameters, "types": list(self._sources)})
         for kind, source in self._sources.items():
             if of_kind := [event for event in events if event["type"] == kind]:
                 activities += await source(tx, user_id, of_kind)
         return Gathered(
             activities=sorted(activities, key=lambda each: each.happened_at),
-            considered=[row["id"] for row in own],
+            considered=considered,
             events_upto=events[-1]["position"] if events else 0,
         )
 
@@ -101,10 +100,8 @@ class Updater:
                 document, prompt_version, left_out = answer.document, answer.prompt_version, answer.left_out
         elif schema.derive is not None:
             document = schema.derive(base.document, gathered.activities, now)
-        document = {
-            **document,
-            **{name: base.document[name] for name in ("version", "schema_version", "last_updated_by") if name in base.document},
-        }
+        ours = ("version", "schema_version", "last_updated_by")
+        document = {**document, **{name: base.document[name] for name in ours if name in base.document}}
         self._bounds.check(base.document, document)
         schema.check(document)
         patch = diff(base.document, document)
