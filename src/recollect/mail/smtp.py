@@ -23,8 +23,8 @@ from aiosmtplib import (
 )
 
 from recollect.errors import Misconfigured, Unavailable
-from recollect.mail.compose import Envelope
 from recollect.kit.text import one_line
+from recollect.mail.compose import Envelope
 from recollect.mail.models import shortened
 
 Security = Literal["starttls", "tls", "none"]

@@ -1,0 +1,1 @@
+"""The profile: a user's evolving state as patches, with time travel."""
