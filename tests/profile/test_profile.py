@@ -325,6 +325,6 @@ async def test_the_service_writes_for_a_user_and_is_named(ana: Person) -> None:
 
 
 async def test_a_profile_of_nobody_cannot_be_written(ana: Person) -> None:
-    async with ana.services.tenancy.acting_as(SERVICE, for_one_call=True) as tx:
-        with pytest.raises(NotFound):
+    with pytest.raises(NotFound):
+        async with ana.services.tenancy.acting_as(SERVICE, for_one_call=True) as tx:
             await ana.services.profile.save_new_snapshot(tx, uuid4(), [put("/summary", "x")])

@@ -94,6 +94,11 @@ def _votes(words: Iterable[str]) -> dict[str, float]:
     return votes
 
 
+def uncommon(words: Iterable[str]) -> list[str]:
+    """Those that are among the commonest of no language."""
+    return [word for word in words if word not in _LANGUAGES_OF]
+
+
 def terms_of(text: str) -> list[str]:
     """The terms of a text that is to be found, one for each word that carries something."""
     words = words_of(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -14,6 +15,10 @@ from recollect.errors import InvalidInput, MalformedRequest
 
 MAX_DEPTH = 64
 INT64 = range(-(2**63), 2**63)
+# Colours and other commands to a terminal, with all that belongs to them.
+_TERMINAL = re.compile(r"(\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[@-_]")
+# They make text read otherwise than it is written.
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class UnstorableText(InvalidInput):
@@ -44,7 +49,24 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Text that does nothing but stand there: no commands to terminals, no control characters."""
+    if text.replace("\n", "").isprintable():
+        return text.strip()
+    text = _TERMINAL.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
+    return "".join(each for each in text if each == "\n" or _is_visible(each)).strip()
+
+
+def one_line(text: str) -> str:
+    """For headers: what would be another line becomes part of this one."""
+    return " ".join(plain(text).split())
+
+
+def _is_visible(character: str) -> bool:
+    return unicodedata.category(character) not in {"Cc", "Cs"} and character not in _DIRECTIONS
+
+
+def _storable(text: str) -> str:
     try:
         return storable(text)
     except UnstorableText as error:
@@ -65,7 +87,7 @@ def of_form(pattern: str, meaning: str) -> tuple[Any, ...]:
 
 
 # For every text field of an input model. Half a surrogate pair is no text to a pattern either way.
-Text = Annotated[str, AfterValidator(_plain), Field(json_schema_extra={"pattern": r"^[^\x00]*$"})]
+Text = Annotated[str, AfterValidator(_storable), Field(json_schema_extra={"pattern": r"^[^\x00]*$"})]
 
 
 def _number_only(given: object) -> object:

@@ -14,7 +14,8 @@ from uuid import UUID
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from recollect.errors import Misconfigured
-from recollect.mail.models import EVERY_KIND, Letter, one_line, shortened
+from recollect.kit.text import one_line
+from recollect.mail.models import EVERY_KIND, Letter, shortened
 from recollect.mail.tickets import Tickets
 
 _MAX_NAME = 100

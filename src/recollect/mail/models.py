@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -22,29 +20,10 @@ EVERY_KIND = "*"
 State = Literal["waiting", "sent", "failed", "held", "muted"]
 
 _KIND = r"[a-z][a-z_]*(\.[a-z][a-z_]*)*"
-# Colours and other commands to a terminal, with all that belongs to them.
-_TERMINAL = re.compile(r"(\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[@-_]")
-# They make text read otherwise than it is written.
-_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-
-def plain(text: str) -> str:
-    """Text that does nothing but stand there: no commands to terminals, no control characters."""
-    text = _TERMINAL.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
-    return "".join(each for each in text if each == "\n" or _is_visible(each)).strip()
-
-
-def one_line(text: str) -> str:
-    """For headers: what would be another line becomes part of this one."""
-    return " ".join(plain(text).split())
 
 
 def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _is_visible(character: str) -> bool:
-    return unicodedata.category(character) not in {"Cc", "Cs"} and character not in _DIRECTIONS
 
 
 def _leads_somewhere(link: str) -> str:

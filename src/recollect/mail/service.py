@@ -13,6 +13,7 @@ from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.errors import InvalidInput, Misconfigured, NotFound
 from recollect.kit.logs import logger
 from recollect.kit.secret import ServerSecret
+from recollect.kit.text import one_line, plain
 from recollect.mail import store
 from recollect.mail.compose import BadAddress, Composer
 from recollect.mail.models import (
@@ -23,8 +24,6 @@ from recollect.mail.models import (
     Message,
     NewMessage,
     Preferences,
-    one_line,
-    plain,
     shortened,
 )
 from recollect.mail.smtp import MailServer, MailServerAway, MailServerRefuses, Postponed, Refused, Session

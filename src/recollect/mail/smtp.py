@@ -23,8 +23,9 @@ from aiosmtplib import (
 )
 
 from recollect.errors import Misconfigured, Unavailable
+from recollect.kit.text import one_line
 from recollect.mail.compose import Envelope
-from recollect.mail.models import one_line, shortened
+from recollect.mail.models import shortened
 
 Security = Literal["starttls", "tls", "none"]
 

@@ -42,11 +42,11 @@ def _read(text: str, facts: list[Fact], not_understood: list[str]) -> None:
     for sentence in sentences_in(text):
         tongue = _tongue_of(sentence, usual) if len(sentence.text) <= MAX_SENTENCE else None
         if tongue is None:
-            if not _is_question(sentence):
+            if not is_question(sentence):
                 not_understood.append(sentence.text)
             continue
         is_greeting = tongue.greeting.match(sentence.plain) is not None
-        for statement in _statements(_without_filler(sentence, tongue), tongue):
+        for statement in _statements(without_filler(sentence, tongue), tongue):
             match _verdict(statement, tongue):
                 case "fact":
                     slot = slot_of(statement, tongue, is_introduced=is_greeting or was_greeting)
@@ -60,7 +60,7 @@ def _tongue_of(sentence: Piece, usual: Mapping[str, float]) -> Tongue | None:
     """The language of a sentence; of those that it may be in, the one in which it is about the speaker."""
     likely = likely_languages(sentence.shown)
     known = [tongue for tongue in tongues() if tongue.name in likely]
-    cut = {tongue.name: _without_filler(sentence, tongue) for tongue in known}
+    cut = {tongue.name: without_filler(sentence, tongue) for tongue in known}
     speaking = [tongue for tongue in known if tongue.subject.match(cut[tongue.name].plain)]
     silent = [tongue for tongue in known if _verdict(cut[tongue.name], tongue) == "nothing"]
     pool = speaking or silent or known
@@ -76,7 +76,7 @@ def _tongue_of(sentence: Piece, usual: Mapping[str, float]) -> Tongue | None:
     )
 
 
-def _without_filler(sentence: Piece, tongue: Tongue) -> Piece:
+def without_filler(sentence: Piece, tongue: Tongue) -> Piece:
     for _ in range(MAX_FILLERS):
         found = tongue.filler.match(sentence.plain)
         if not found:
@@ -94,7 +94,7 @@ def _statements(sentence: Piece, tongue: Tongue) -> Iterator[Piece]:
         for joint in tongue.joint.finditer(plain) if tongue.clause.match(plain) else ():
             # "I am vegan, what can I eat?" tells something before it asks.
             is_second = tongue.clause.match(plain, joint.end()) or tongue.asks.match(plain, joint.end())
-            if is_second or _is_question(sentence):
+            if is_second or is_question(sentence):
                 yield from _trimmed(sentence.before(joint.start()))
                 yield from _statements(sentence.after(joint.end()), tongue)
                 return
@@ -108,7 +108,7 @@ def _trimmed(piece: Piece) -> Iterator[Piece]:
         yield piece
 
 
-def _is_question(piece: Piece) -> bool:
+def is_question(piece: Piece) -> bool:
     return piece.shown.rstrip("\"'”’»)!. \n").endswith(("?", "？", "؟"))  # noqa: RUF001
 
 
@@ -117,14 +117,14 @@ def _verdict(statement: Piece, tongue: Tongue) -> Verdict:
     said = _WORD.findall(plain)
     if not said:
         return "not understood" if HIDDEN in statement.shown else "nothing"
-    is_question = _is_question(statement)
-    if is_question and tongue.opens.match(plain) and tongue.self.search(plain):
+    is_asked = is_question(statement)
+    if is_asked and tongue.opens.match(plain) and tongue.self.search(plain):
         return "not understood"
     is_empty = len(said) <= MAX_COURTESY_WORDS and (
         tongue.courtesies.issuperset(said)
         or (tongue.courtesy.match(plain) is not None and not tongue.self.search(plain))
     )
-    if is_question or is_empty or tongue.asks.match(plain):
+    if is_asked or is_empty or tongue.asks.match(plain):
         return "nothing"
     return "fact" if _is_fact(statement, tongue, len(said)) else "not understood"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from re import Pattern
-from typing import Any
+from typing import Any, Protocol
 
 from recollect.engine.language import languages_of, words_of
 
@@ -102,10 +102,7 @@ def tongues() -> tuple[Tongue, ...]:
 
 def _read(name: str) -> Tongue:
     told = tomllib.loads((files(__package__) / "tongues" / f"{name}.toml").read_text("utf-8"))
-    fragments = _GROUPS | {key: _lines(text) for key, text in told.get("fragments", {}).items()}
-
-    def pattern(text: str, before: str = "", after: str = r"(?!\w)") -> Pattern[str]:
-        return re.compile(f"{before}(?:{_filled(_lines(text), fragments)}){after}")
+    pattern = patterns(told)
 
     def begins(key: str) -> Pattern[str]:
         return pattern(told[key])
@@ -132,15 +129,30 @@ def _read(name: str) -> Tongue:
         opens=begins("opens"),
         joint=pattern(rf"[,;]\s+(?:(?:{told['joins']})\s+)?|\s(?:{told['joins']})\s+", after=""),
         slots=tuple(
-            (slot, re.compile(_filled(line, fragments)))
+            (slot, pattern(line, after=""))
             for slot, text in told["slots"].items()
-            for line in _lines(text).split("\n|")
+            for line in text.split("\n")
+            if line.strip()
         ),
         stops=pattern(told["stops"], after=""),
         dropped=_words(told, "dropped"),
         no_place=_words(told, "no_place"),
         things=told["things"],
     )
+
+
+class Compile(Protocol):
+    def __call__(self, text: str, before: str = "", after: str = r"(?!\w)") -> Pattern[str]: ...
+
+
+def patterns(told: Mapping[str, Any]) -> Compile:
+    """How the patterns of a language's file are read: a line for each, with that file's fragments."""
+    fragments = _GROUPS | {key: _lines(text) for key, text in told.get("fragments", {}).items()}
+
+    def pattern(text: str, before: str = "", after: str = r"(?!\w)") -> Pattern[str]:
+        return re.compile(f"{before}(?:{_filled(_lines(text), fragments)}){after}")
+
+    return pattern
 
 
 def _lines(text: str) -> str:
