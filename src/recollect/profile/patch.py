@@ -30,8 +30,9 @@ __all__ = [
 ]
 
 # What one patch may have looked at and copied, in bytes and elements: a fraction of a second.
-MAX_WORK = 32 * MAX_BYTES
+MAX_WORK = 16 * MAX_BYTES
 
+_END = "-"
 _MEMBERS = {
     "add": {"path", "value"},
     "remove": {"path"},
@@ -172,15 +173,14 @@ class Draft:
         self._put(operation.path, operation.value, self._weight(operation.value))
 
     def _replace(self, operation: Operation) -> None:
-        *_, token = operation.path or ("",)
-        self.at(operation.path)
-        if operation.path and isinstance(container := self._around(operation.path), list):
-            index = int(token)
-            self._grow(self._weight(operation.value) - self._weight(container[index]))
-            self._check_depth(operation.path, operation.value)
-            container[index] = operation.value
-        else:
+        if not operation.path:
             self._add(operation)
+            return
+        container = self._around(operation.path)
+        where = place(container, operation.path[-1])
+        self._check_depth(operation.path, operation.value)
+        self._grow(self._weight(operation.value) - self._weight(container[where]))
+        container[where] = operation.value
 
     def _remove(self, operation: Operation) -> None:
         self._grow(-self._weight(self._take(operation.path)))
@@ -285,7 +285,7 @@ def place(container: Any, token: str, *, end: bool = False) -> Any:
             return token
         raise NotThere(f'there is no "{shortened(token)}"')
     if isinstance(container, list):
-        index = len(container) if end and token == "-" else as_index(token)
+        index = len(container) if end and token == _END else as_index(token)
         if index is not None and index < len(container) + end:
             return index
         raise NotThere(f'a list of {len(container)} has no place "{shortened(token)}"')
