@@ -17,10 +17,12 @@ _TIGHT = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
 _sorted_text = json.JSONEncoder(sort_keys=True, **_TIGHT).encode  # type: ignore[arg-type]
 _text = json.JSONEncoder(**_TIGHT).encode  # type: ignore[arg-type]
 
-_BEYOND_UTF_16_UNITS = re.compile("[\U00010000-\U0010ffff]")
-# Where Python writes a number otherwise; the cheap question may also be answered by a text.
-_PERHAPS_ODD = re.compile(r"[0-9]e[+-][0-9]|-0\.0")
-_TEXT_OR_ODD = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9.]+e[+-][0-9]+|-0\.0(?![0-9])')
+# Python sorts by code point; in UTF-16 what has two units comes before what has the highest single ones.
+_TWO_UNITS, _HIGHEST_UNITS = re.compile("[\U00010000-\U0010ffff]"), re.compile("[\ue000-\uffff]")
+# What is in every number that Python writes otherwise, and also in some texts.
+_PERHAPS_ODD = ("e-", "e+", "-0.0")
+_ODD = re.compile(r"[0-9]e[+-][0-9]|-0\.0")
+_TEXT_OR_ODD = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e[+-][0-9]+|-0\.0(?![0-9])')
 
 
 def canonical(document: Any) -> bytes:
@@ -30,9 +32,9 @@ def canonical(document: Any) -> bytes:
     how they were written, gives back what it was given. The document has passed ``check_json``.
     """
     text = _sorted_text(document)
-    if not text.isascii() and _BEYOND_UTF_16_UNITS.search(text):
+    if not text.isascii() and _HIGHEST_UNITS.search(text) and _TWO_UNITS.search(text):
         text = _text(_by_utf_16(document))
-    if _PERHAPS_ODD.search(text):
+    if any(sign in text for sign in _PERHAPS_ODD) and _ODD.search(text):
         text = _TEXT_OR_ODD.sub(_plain_number, text)
     return text.encode()
 
@@ -53,15 +55,15 @@ def same(one: Any, other: Any, *, kinds: bool = True) -> bool:
 
 
 def _alike(one: Any, other: Any, *, kinds: bool) -> bool:
-    if one is other:
+    if one is other or isinstance(one, str):
         return True
     match one:
+        case bool() | int() | float():
+            return type(one) is type(other) or not (kinds or isinstance(one, bool) or isinstance(other, bool))
         case dict():
             return all(_alike(value, other[key], kinds=kinds) for key, value in one.items())
         case list():
             return all(_alike(mine, its, kinds=kinds) for mine, its in zip(one, other, strict=True))
-        case bool() | int() | float():
-            return type(one) is type(other) or not (kinds or isinstance(one, bool) or isinstance(other, bool))
     return True
 
 

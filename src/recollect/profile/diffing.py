@@ -20,7 +20,7 @@ MAX_OPERATIONS = 10_000
 MAX_EQUAL_PAIRS = 200_000
 MAX_SIMILAR_PAIRS = 20_000
 MAX_STEPS_TO_MOVE = 20_000_000
-MAX_SHIFTS = 200_000_000
+MAX_SHIFTS = 50_000_000
 
 # What an operation weighs beside its value, more or less.
 _OPERATION = 40
@@ -116,12 +116,12 @@ class _Comparison:
 
     def _origins(self, old: list[Any], new: list[Any]) -> tuple[list[int | None], set[int]]:
         """Which old element each new one is made from, and which of these change places."""
-        old_texts, new_texts = [canonical(each) for each in old], [canonical(each) for each in new]
+        old_keys, new_keys = [_key(each) for each in old], [_key(each) for each in new]
         origins: list[int | None] = [None] * len(new)
-        kept = self._common(old_texts, new_texts)
+        kept = self._common(old_keys, new_keys)
         for i, j in kept:
             origins[j] = i
-        moved = self._moves(old_texts, new_texts, origins)
+        moved = self._moves(old_keys, new_keys, origins)
         taken = {origin for origin in origins if origin is not None}
         low_i = low_j = 0
         for i, j in [*kept, (len(old), len(new))]:
@@ -132,9 +132,9 @@ class _Comparison:
             low_i, low_j = i + 1, j + 1
         return origins, moved
 
-    def _common(self, old: list[bytes], new: list[bytes]) -> list[tuple[int, int]]:
+    def _common(self, old: list[Any], new: list[Any]) -> list[tuple[int, int]]:
         """A longest common subsequence (Hunt and Szymanski), or, of much that repeats, a long one."""
-        places: dict[bytes, list[int]] = defaultdict(list)
+        places: dict[Any, list[int]] = defaultdict(list)
         for i, text in enumerate(old):
             places[text].append(i)
         pairs = sum(len(places[text]) for text in new if text in places)
@@ -162,10 +162,10 @@ class _Comparison:
             rest = rest[2]
         return common[::-1]
 
-    def _moves(self, old: list[bytes], new: list[bytes], origins: list[int | None]) -> set[int]:
+    def _moves(self, old: list[Any], new: list[Any], origins: list[int | None]) -> set[int]:
         """Give new elements without an origin the equal old one that went elsewhere."""
         taken = {origin for origin in origins if origin is not None}
-        gone: dict[bytes, list[int]] = defaultdict(list)
+        gone: dict[Any, list[int]] = defaultdict(list)
         for i in reversed(range(len(old))):
             if i not in taken:
                 gone[old[i]].append(i)
@@ -203,8 +203,13 @@ def _alike(pairs: Any) -> int:
     return alike
 
 
-def _nth_with_nth(places: dict[bytes, list[int]], new: list[bytes]) -> list[list[int]]:
-    seen: dict[bytes, int] = defaultdict(int)
+def _key(value: Any) -> Any:
+    """What is equal for equal elements only; text and integers are such themselves, and many."""
+    return value if type(value) in (str, int) else canonical(value)
+
+
+def _nth_with_nth(places: dict[Any, list[int]], new: list[Any]) -> list[list[int]]:
+    seen: dict[Any, int] = defaultdict(int)
     matches = []
     for text in new:
         nth = seen[text]

@@ -30,7 +30,11 @@ __all__ = [
 ]
 
 # What one patch may have looked at and copied, in bytes and elements: a fraction of a second.
-MAX_WORK = 32 * MAX_BYTES
+MAX_WORK = 16 * MAX_BYTES
+
+# As the last step of a pointer: the place behind a list's last element.
+END = "-"
+MISSING = object()
 
 _MEMBERS = {
     "add": {"path", "value"},
@@ -164,6 +168,22 @@ class Draft:
             value = value[place(value, token)]
         return value
 
+    def find(self, path: Tokens) -> Any:
+        """What is there, or ``MISSING``."""
+        try:
+            return self.at(path)
+        except NotThere:
+            return MISSING
+
+    def is_in_list(self, path: Tokens) -> bool:
+        return bool(path) and isinstance(self.find(path[:-1]), list)
+
+    def settled(self, path: Tokens) -> Tokens:
+        """The path, where it led to the end of a list, with the place of the last element."""
+        if path[-1:] == (END,) and self.is_in_list(path):
+            return (*path[:-1], str(len(self.at(path[:-1])) - 1))
+        return path
+
     def _test(self, operation: Operation) -> None:
         if not same(self.at(operation.path), operation.value, kinds=False):
             raise NotThere("the value there is another one")
@@ -172,15 +192,14 @@ class Draft:
         self._put(operation.path, operation.value, self._weight(operation.value))
 
     def _replace(self, operation: Operation) -> None:
-        *_, token = operation.path or ("",)
-        self.at(operation.path)
-        if operation.path and isinstance(container := self._around(operation.path), list):
-            index = int(token)
-            self._grow(self._weight(operation.value) - self._weight(container[index]))
-            self._check_depth(operation.path, operation.value)
-            container[index] = operation.value
-        else:
+        if not operation.path:
             self._add(operation)
+            return
+        container = self._around(operation.path)
+        where = place(container, operation.path[-1])
+        self._check_depth(operation.path, operation.value)
+        self._grow(self._weight(operation.value) - self._weight(container[where]))
+        container[where] = operation.value
 
     def _remove(self, operation: Operation) -> None:
         self._grow(-self._weight(self._take(operation.path)))
@@ -285,7 +304,7 @@ def place(container: Any, token: str, *, end: bool = False) -> Any:
             return token
         raise NotThere(f'there is no "{shortened(token)}"')
     if isinstance(container, list):
-        index = len(container) if end and token == "-" else as_index(token)
+        index = len(container) if end and token == END else as_index(token)
         if index is not None and index < len(container) + end:
             return index
         raise NotThere(f'a list of {len(container)} has no place "{shortened(token)}"')
