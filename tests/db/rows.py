@@ -22,6 +22,9 @@ class Tenant:
     """A user in neither tenancy, for rows that would make them a member."""
     endpoint: UUID
     memory: UUID
+    chat: UUID
+    rule: UUID
+    prompt: UUID
 
 
 LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -110,6 +113,37 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
     "public.profile_updates": lambda t: {"user_id": t.id, "state": "failed"},
     "public.activities": lambda t: {"user_id": t.id, "kind": "note"},
     "public.profile_prompts": lambda _: {"version": uuid4().int >> 98, "prompt_text": "x"},
+    "public.chat_histories": lambda t: {"user_id": t.id, "source": "api", "session": uuid4().hex},
+    "public.chat_turns": lambda t: {
+        "chat_id": t.chat,
+        "user_id": t.id,
+        "number": 0,
+        "role": "user",
+        "text": "x",
+        "digest": uuid4().bytes,
+    },
+    "public.chat_consents": lambda t: {"user_id": t.id, "granted": True, "how": "x"},
+    "public.rule_settings": lambda t: {"workspace_id": t.workspace},
+    "public.extracted_rules": lambda t: {
+        "workspace_id": t.workspace,
+        "rule_text": "x",
+        "source_session_ids": [uuid4()],
+    },
+    "public.rule_approvals": lambda t: {"rule_id": t.rule},
+    "public.rule_approval_history": lambda t: {"rule_id": t.rule, "new_status": "approved"},
+    "public.extraction_prompts": lambda t: {
+        "workspace_id": t.workspace,
+        "name": uuid4().hex,
+        "prompt_text": "x",
+    },
+    "public.extraction_prompt_versions": lambda t: {
+        "prompt_id": t.prompt,
+        "version": uuid4().int >> 98,
+        "prompt_text": "x",
+        "is_active": True,
+        "min_confidence": 0.7,
+    },
+    "public.extraction_runs": lambda t: {"user_id": t.id, "state": "done"},
     "public.memory_models": lambda _: {"name": uuid4().hex},
     "public.model_calls": lambda t: {
         "user_id": t.id,
@@ -189,6 +223,16 @@ OWN: dict[str, set[str]] = {
     "public.profile_updates": {"select"},
     "public.activities": {"select", "insert", "delete"},
     "public.profile_prompts": set(),
+    "public.chat_histories": set(VERBS),
+    "public.chat_turns": {"select", "insert", "delete"},
+    "public.chat_consents": {"select", "insert"},
+    "public.rule_settings": set(VERBS),
+    "public.extracted_rules": {"select"},
+    "public.rule_approvals": {"select"},
+    "public.rule_approval_history": {"select"},
+    "public.extraction_prompts": set(VERBS),
+    "public.extraction_prompt_versions": {"select"},
+    "public.extraction_runs": {"select"},
     "public.memory_models": set(),
     "public.model_calls": {"select"},
     "public.mem0_requests": set(VERBS),
@@ -214,7 +258,10 @@ OWN: dict[str, set[str]] = {
 }
 
 # The columns that say whose row it is; with them a row is found again.
-OWNER_COLUMNS = ("user_id", "owner_id", "tenant", "workspace_id", "company_id", "id", "subject", "name")
+OWNER_COLUMNS = (
+    *("user_id", "owner_id", "tenant", "workspace_id", "company_id", "id", "subject", "name"),
+    *("rule_id", "prompt_id"),
+)
 # A column that its owner may change, where not all are granted.
 CHANGEABLE = {
     "public.profiles": "phone",

@@ -62,7 +62,24 @@ async def tenants(superuser: Connection) -> tuple[Tenant, Tenant]:
             workspace,
         )
         memory = await _value(superuser, A_MEMORY, user)
-        made.append(Tenant(user, workspace, company, newcomer, endpoint, memory))
+        chat = await _value(
+            superuser,
+            "insert into chat_histories (user_id, source, session) values (%s, 'api', 'x') returning id",
+            user,
+        )
+        rule = await _value(
+            superuser,
+            "insert into extracted_rules (workspace_id, rule_text, source_session_ids)"
+            " values (%s, 'x', '{}') returning id",
+            workspace,
+        )
+        prompt = await _value(
+            superuser,
+            "insert into extraction_prompts (workspace_id, name, prompt_text)"
+            " values (%s, 'x', 'x') returning id",
+            workspace,
+        )
+        made.append(Tenant(user, workspace, company, newcomer, endpoint, memory, chat, rule, prompt))
     return made[0], made[1]
 
 

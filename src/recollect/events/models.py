@@ -18,6 +18,7 @@ TYPES = (
     "bank.changed",
     "brain.changed",
     "brain.proposed",
+    "chat.imported",
     "job.failed",
     "memory.added",
     "memory.deleted",
