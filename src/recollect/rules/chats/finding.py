@@ -1,0 +1,107 @@
+"""Finding chats: paths become files, the content of each tells its format, what is passed over is reported."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from recollect.rules.chats import aider, claude_code, specstory
+from recollect.rules.chats.formats import recognised
+from recollect.rules.chats.models import Chat, Skipped
+from recollect.rules.chats.sources import Report, Source, Unreadable
+
+Progress = Callable[[int, int], None]
+
+# What is looked at inside a folder; a file that is named is looked at whatever its ending.
+_ENDINGS = (".jsonl", ".json", ".md", ".zst", ".vscdb", ".zip")
+
+
+def read_chats(paths: Iterable[str | Path], *, report: Report, progress: Progress) -> Iterator[Chat]:
+    """Every chat under these files, folders and globs. What cannot be read is reported, and the rest goes on."""
+    files = list(_files(paths, report))
+    reading = _Reading(report, progress, total=sum(size for _, size in files))
+    for path, size in files:
+        yield from reading.read(path, size)
+
+
+class _Reading:
+    """One run over many files: how far it is, and which turns it has seen."""
+
+    def __init__(self, report: Report, progress: Progress, total: int) -> None:
+        self._report, self._progress = report, progress
+        self._done, self._total = 0, total
+        self._readers: dict[str, Callable[[Source, Report], Iterator[Chat]]] = {
+            aider.FORMAT: aider.read,
+            claude_code.FORMAT: partial(claude_code.read, seen=set()),
+            specstory.FORMAT: specstory.read,
+        }
+
+    def read(self, path: Path, size: int) -> Iterator[Chat]:
+        before = self._done
+        yield from self._chats(Source(str(path), partial(self._open, path), path))
+        self._done = before + size
+        self._progress(self._done, self._total)
+
+    def _open(self, path: Path) -> BinaryIO:
+        return io.BufferedReader(io.FileIO(path), 1 << 20)
+
+    def _chats(self, source: Source) -> Iterator[Chat]:
+        try:
+            yield from self._readers[recognised(source)](source, self._report)
+        except Unreadable as refusal:
+            self._report(Skipped(source.name, str(refusal)))
+        except OSError as error:
+            self._report(Skipped(source.name, f"The file could not be read: {error.strerror or error}."))
+
+
+def _files(paths: Iterable[str | Path], report: Report) -> Iterator[tuple[Path, int]]:
+    """The regular files that the paths mean, each once, with their sizes."""
+    met: set[Path] = set()
+    for given in paths:
+        for path in _meant(given, report):
+            try:
+                true, found = path.resolve(), path.stat()
+            except OSError as error:
+                report(Skipped(str(path), f"The file could not be read: {error.strerror or error}."))
+                continue
+            if not stat.S_ISREG(found.st_mode):
+                report(Skipped(str(path), "This is neither a file nor a folder."))
+            elif true not in met:
+                met.add(true)
+                yield path, found.st_size
+
+
+def _meant(given: str | Path, report: Report) -> Iterator[Path]:
+    path = Path(given).expanduser()
+    if path.is_dir():
+        yield from _inside(path, report)
+    elif path.exists():
+        yield path
+    elif matches := sorted(glob.glob(str(path), recursive=True)):
+        for match in map(Path, matches):
+            yield from _inside(match, report) if match.is_dir() else [match]
+    else:
+        report(Skipped(str(given), "There is no such file or folder, and nothing matches it as a pattern."))
+
+
+def _inside(folder: Path, report: Report) -> Iterator[Path]:
+    """The files in a folder that may be chats. A link that leads out of it is not followed."""
+    root = folder.resolve()
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted([*names, *(name for name in folders if (Path(place) / name).is_symlink())]):
+            path = Path(place) / name
+            if path.is_symlink():
+                # What it points at inside the folder is read in its own place.
+                if not path.resolve().is_relative_to(root):
+                    report(
+                        Skipped(str(path), "This is a link out of the folder; name its target to import it.")
+                    )
+            elif name.lower().endswith(_ENDINGS):
+                yield path

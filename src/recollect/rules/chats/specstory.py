@@ -1,0 +1,92 @@
+"""SpecStory: Markdown under ``.specstory/history``, a header before each turn, tool calls in HTML blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recollect.rules.chats.models import Chat, Role
+from recollect.rules.chats.sources import Report, Source, text_lines
+from recollect.rules.chats.transcript import Gathered, Transcript, moment
+
+FORMAT = "specstory"
+
+HEADER = re.compile(r"_\*\*(User|Assistant|Agent)(?: \((.*)\))?\*\*_\s*")
+_SESSION = re.compile(r"<!-- .*?\bSession ([0-9A-Za-z-]{8,64})(?: \((.*?)\))? -->")
+_TITLE = re.compile(r"# (.+?)(?: \((\d{4}-\d\d-\d\d[ T][\d:]+Z?)\))?\s*")
+_TOOL = re.compile(r'\s*<tool-use\b(?:.*?data-tool-name="([^"]*)")?')
+_SUMMARY = re.compile(r"\s*<summary>(.*?)</summary>")
+# A block that is never closed ends here at the latest: a turn's header is stronger than a block.
+_BLOCKS = {
+    "<tool-use": "</tool-use>",
+    "<details>": "</details>",
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+}
+
+
+def read(source: Source, report: Report) -> Iterator[Chat]:
+    """The chat in a file."""
+    transcript = Transcript(source.name, FORMAT, session=source.stem, project=_project(source.name))
+    turn: _Turn | None = None
+    for line in text_lines(source, report):
+        if header := HEADER.fullmatch(line):
+            if turn:
+                turn.end(transcript)
+                yield from transcript.full_part()
+            turn = _Turn("user" if header[1] == "User" else "assistant", header[2] or "")
+        elif turn:
+            turn.take(line, transcript)
+        elif session := _SESSION.search(line):
+            transcript.session = session[1]
+            transcript.started_at = moment(session[2])
+        elif transcript.title is None and (title := _TITLE.fullmatch(line)):
+            transcript.title = title[1]
+            transcript.started_at = transcript.started_at or moment(title[2])
+    if turn:
+        turn.end(transcript)
+    yield from transcript.rest()
+
+
+def _project(name: str) -> str | None:
+    folder, found, _ = name.replace("\\", "/").partition("/.specstory/")
+    return folder if found else None
+
+
+class _Turn:
+    """The lines of one turn, gathered without what tools did in it."""
+
+    def __init__(self, role: Role, details: str) -> None:
+        self._role: Role = role
+        # "(2025-11-03 12:33Z)" for a user, "(model 2025-11-03 12:33Z)" for an assistant.
+        time = re.search(r"\d{4}-\d\d-\d\d.*", details)
+        self._at = moment(time[0]) if time else None
+        self._lines = Gathered()
+        self._block: str | None = None
+        self._depth = 0
+
+    def take(self, line: str, transcript: Transcript) -> None:
+        # A user may write about such blocks; only an assistant's are the format's own.
+        if self._role == "user":
+            self._lines.add(line)
+            return
+        if self._block is None:
+            start = line.lstrip()
+            opened = next((name for name in _BLOCKS if start.startswith(name)), None)
+            if opened is None:
+                self._lines.add(line)
+                return
+            self._block, self._depth = opened, 0
+            if tool := _TOOL.match(line):
+                transcript.did(tool[1] or "tool")
+        elif self._block == "<details>" and (summary := _SUMMARY.match(line)):
+            transcript.did(re.sub(r"[*`]|<[^>]*>", "", summary[1]).strip())
+        self._depth += line.count(self._block) - line.count(_BLOCKS[self._block])
+        if self._depth <= 0:
+            self._block = None
+
+    def end(self, transcript: Transcript) -> None:
+        text = self._lines.take().strip()
+        while text.endswith("\n---") or text == "---":
+            text = text[:-3].rstrip()
+        transcript.say(self._role, text, self._at)

@@ -1,0 +1,206 @@
+"""How turns are put together into chats: numbered, shortened, and in parts when there are very many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from recollect.rules.chats.models import Chat, Kind, Role, Turn
+
+LONGEST_USER_TEXT = 64 * 1024
+ASSISTANT_END = 1_000
+LONGEST_DOING = 500
+# Characters of one part of a chat, each turn counting for its object too: what is in memory stays small.
+PART_SIZE = 16 * 1024 * 1024
+TURN_OVERHEAD = 500
+
+CUT = "\n[… cut here: the text was longer than 64 KB]"
+LEFT_OUT = "\n[…]\n"
+
+# Blocks that tools put into a user's message: context, never the user's own words.
+_INJECTED = re.compile(
+    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|environment_details|environment_context"
+    r"|user_instructions|additional_data|attached_files|open_and_recently_viewed_files|user_info|task-notification"
+    r"|local-command-stdout|local-command-stderr|local-command-caveat|bash-input|bash-stdout|bash-stderr)\b[^<>]*>"
+)
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_TARGETS = (
+    "file_path",
+    "path",
+    "notebook_path",
+    "target_file",
+    "command",
+    "cmd",
+    "pattern",
+    "query",
+    "url",
+    "skill",
+)
+
+
+def storable(text: str) -> str:
+    """The text without what no database takes: NUL characters and halves of characters."""
+    return _UNSTORABLE.sub("", text)
+
+
+def own_words(text: str) -> str:
+    """What the user typed, without the context that a tool wrapped around it."""
+    # No block is looked for in the part that is cut off anyway.
+    text = text[: 4 * LONGEST_USER_TEXT]
+    if "<" not in text:
+        return text.strip()
+    kept, at, unclosed = [], 0, set()
+    while opening := _INJECTED.search(text, at):
+        name = opening[1]
+        # A name that is not closed once is not closed later: looking again would cost the square of the text.
+        end = -1 if name in unclosed else text.find(f"</{name}>", opening.end())
+        if end < 0:
+            unclosed.add(name)
+            kept.append(text[at : opening.end()])
+            at = opening.end()
+        else:
+            kept.append(text[at : opening.start()])
+            at = end + len(name) + 3
+    return "".join([*kept, text[at:]]).strip()
+
+
+def shortened(text: str) -> str:
+    """An assistant's text: its beginning and its end are enough to know what it was about."""
+    if len(text) <= 2 * ASSISTANT_END:
+        return text
+    return text[:ASSISTANT_END] + LEFT_OUT + text[-ASSISTANT_END:]
+
+
+def named_action(tool: object, given: object = None) -> str:
+    """A tool call in a few words: its name, and the file, command or address it was about."""
+    name = tool if isinstance(tool, str) and tool else "tool"
+    arguments = given if isinstance(given, dict) else {}
+    for key in _TARGETS:
+        target = arguments.get(key)
+        if isinstance(target, list):
+            target = " ".join(part for part in target if isinstance(part, str))
+        if isinstance(target, str) and target.strip():
+            return f"{name} {target.strip().splitlines()[0][:100]}"
+    return name
+
+
+def moment(value: object) -> datetime | None:
+    """A time as transcripts write it: ISO 8601, or seconds or milliseconds since 1970. UTC if it names no zone."""
+    try:
+        if isinstance(value, str):
+            at = datetime.fromisoformat(value.strip())
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+class Gathered:
+    """Lines of one turn. Of a very long one the beginning and the end are held, which is all that is kept."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+        if self._size > 16 * LONGEST_USER_TEXT:
+            text = "\n".join(self._lines)
+            self._lines = [text[: 4 * LONGEST_USER_TEXT], text[-2 * ASSISTANT_END :]]
+            self._size = sum(map(len, self._lines))
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def take(self) -> str:
+        """The text so far; what comes next is another turn's."""
+        text = "\n".join(self._lines)
+        self._lines, self._size = [], 0
+        return text
+
+
+@dataclass(slots=True)
+class Transcript:
+    """A chat being read: turns go in, chats come out."""
+
+    source: str
+    format: str
+    session: str = ""
+    project: str | None = None
+    author: str | None = None
+    title: str | None = None
+    started_at: datetime | None = None
+    _turns: list[Turn] = field(default_factory=list)
+    _doing: list[str] = field(default_factory=list)
+    _next: int = 0
+    _size: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many turns there were so far, in earlier parts too."""
+        return self._next
+
+    def did(self, action: str) -> None:
+        """Note what the assistant does; the next user's turn is told."""
+        self._doing.append(action)
+        # More than this can never be shown.
+        if len(self._doing) > LONGEST_DOING:
+            del self._doing[:-100]
+
+    def say(self, role: Role, text: str, at: datetime | None = None, kind: Kind = "said") -> None:
+        """Add a turn, unless nothing was said in it."""
+        text = storable(own_words(text) if role == "user" else text.strip())
+        if not text:
+            return
+        doing = ""
+        if role == "user":
+            doing = storable("; ".join(self._doing))[-LONGEST_DOING:]
+            self._doing.clear()
+            text = text if len(text) <= LONGEST_USER_TEXT else text[:LONGEST_USER_TEXT] + CUT
+        else:
+            text = shortened(text)
+        self._turns.append(Turn(role, text, at, self._next, doing, kind))
+        self._next += 1
+        self._size += len(text) + len(doing) + TURN_OVERHEAD
+        self.started_at = self.started_at or at
+
+    def pass_over(self, text: str) -> None:
+        """Count a turn that stands in another chat already."""
+        if text.strip():
+            self._next += 1
+
+    def go_back_to(self, number: int) -> None:
+        """Forget the turns from this number on: the user went back and said something else."""
+        if self._turns and number >= self._turns[0].number:
+            self._turns = [turn for turn in self._turns if turn.number < number]
+            self._next = number
+
+    def said_lately(self, text: str) -> bool:
+        """Whether one of the last few turns has this very text."""
+        return any(turn.role == "user" and turn.text == text.strip() for turn in self._turns[-8:])
+
+    def full_part(self) -> Iterator[Chat]:
+        """The turns so far as a chat, once there are so many that they should not be held any longer."""
+        if self._size >= PART_SIZE:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Chat]:
+        """What has not come out yet, if a human said anything in it."""
+        if any(turn.role == "user" for turn in self._turns):
+            yield Chat(
+                self.source,
+                self.format,
+                storable(self.session),
+                storable(self.project) if self.project else None,
+                storable(self.author) if self.author else None,
+                storable(self.title)[:200] if self.title else None,
+                self.started_at,
+                tuple(self._turns),
+            )
+        self._turns = []
+        self._size = 0
