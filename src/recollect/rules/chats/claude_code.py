@@ -169,7 +169,7 @@ class _Reading:
         # The program queues notices about its own tasks as well.
         if text.startswith(('{"task_id"', "<task-notification", "/", *_NOT_SAID)):
             return
-        if not self.transcript.said_lately(text):
+        if not self.transcript.said_lately("user", text):
             self.transcript.say("user", text, moment(at), "queued")
 
     def say_what_still_waits(self) -> None:

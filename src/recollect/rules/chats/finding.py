@@ -9,21 +9,30 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
-from recollect.rules.chats import aider, claude_code, specstory
+from recollect.rules.chats import (
+    aider,
+    archives,
+    chatgpt,
+    claude_ai,
+    claude_code,
+    codex,
+    cursor,
+    messages,
+    specstory,
+)
 from recollect.rules.chats.formats import recognised
 from recollect.rules.chats.models import Chat, Skipped
-from recollect.rules.chats.sources import Report, Source, Unreadable
+from recollect.rules.chats.sources import BUFFER, Report, Source, Unreadable
 
 Progress = Callable[[int, int], None]
 
 # What is looked at inside a folder; a file that is named is looked at whatever its ending.
-_ENDINGS = (".jsonl", ".json", ".md", ".zst", ".vscdb", ".zip")
+_ENDINGS = (*archives.ENDINGS, ".vscdb", ".zip")
 
 
 def read_chats(paths: Iterable[str | Path], *, report: Report, progress: Progress) -> Iterator[Chat]:
-    """Every chat under these files, folders and globs. What cannot be read is reported, and the rest goes on."""
+    """Every chat in these files, folders and globs. What cannot be read is reported, and the rest goes on."""
     files = list(_files(paths, report))
     reading = _Reading(report, progress, total=sum(size for _, size in files))
     for path, size in files:
@@ -31,33 +40,70 @@ def read_chats(paths: Iterable[str | Path], *, report: Report, progress: Progres
 
 
 class _Reading:
-    """One run over many files: how far it is, and which turns it has seen."""
+    """One run over many files: how far it is, and which turns it has met."""
 
     def __init__(self, report: Report, progress: Progress, total: int) -> None:
         self._report, self._progress = report, progress
         self._done, self._total = 0, total
         self._readers: dict[str, Callable[[Source, Report], Iterator[Chat]]] = {
             aider.FORMAT: aider.read,
+            chatgpt.FORMAT: chatgpt.read,
+            claude_ai.FORMAT: claude_ai.read,
             claude_code.FORMAT: partial(claude_code.read, seen=set()),
+            codex.FORMAT: codex.read,
+            cursor.FORMAT: cursor.read,
+            cursor.MARKDOWN: cursor.read_markdown,
+            messages.FORMAT: messages.read,
+            messages.LINES: messages.read_lines,
             specstory.FORMAT: specstory.read,
         }
 
     def read(self, path: Path, size: int) -> Iterator[Chat]:
-        before = self._done
-        yield from self._chats(Source(str(path), partial(self._open, path), path))
-        self._done = before + size
+        """The chats of one file on the disk."""
+        source = Source(str(path), lambda: io.BufferedReader(_Counted(path, self._at), BUFFER), path)
+        begun = self._done
+        yield from self._guarded(source, self._opened(source, size))
+        self._done = begun + size
         self._progress(self._done, self._total)
 
-    def _open(self, path: Path) -> BinaryIO:
-        return io.BufferedReader(io.FileIO(path), 1 << 20)
+    def _at(self, position: int) -> None:
+        self._progress(min(self._done + position, self._total), self._total)
 
-    def _chats(self, source: Source) -> Iterator[Chat]:
+    def _opened(self, source: Source, size: int) -> Iterator[Chat]:
+        with source.open() as stream:
+            start = stream.read(4)
+        if start == archives.ZIP:
+            for entry, packed in archives.in_zip(source, self._report):
+                yield from self._guarded(entry, self._chats(entry, packed))
+        else:
+            yield from self._chats(source, size)
+
+    def _chats(self, source: Source, size: int) -> Iterator[Chat]:
+        with source.open() as stream:
+            start = stream.read(4)
+        plain = archives.from_zstd(source, size) if start == archives.ZSTD else source
+        yield from self._readers[recognised(plain)](plain, self._report)
+
+    def _guarded(self, source: Source, chats: Iterator[Chat]) -> Iterator[Chat]:
         try:
-            yield from self._readers[recognised(source)](source, self._report)
+            yield from chats
         except Unreadable as refusal:
             self._report(Skipped(source.name, str(refusal)))
         except OSError as error:
             self._report(Skipped(source.name, f"The file could not be read: {error.strerror or error}."))
+
+
+class _Counted(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
+        super().__init__(path)
+        self._tell = tell
+
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
+        count = super().readinto(buffer)
+        self._tell(self.tell())
+        return count
 
 
 def _files(paths: Iterable[str | Path], report: Report) -> Iterator[tuple[Path, int]]:

@@ -11,7 +11,7 @@ from recollect.rules.chats.transcript import Gathered, Transcript, moment
 
 FORMAT = "specstory"
 
-HEADER = re.compile(r"_\*\*(User|Assistant|Agent)(?: \((.*)\))?\*\*_\s*")
+HEADER = re.compile(r"_\*\*(User|Assistant|Agent)( - sidechain)?(?: \((.*)\))?\*\*_\s*")
 _SESSION = re.compile(r"<!-- .*?\bSession ([0-9A-Za-z-]{8,64})(?: \((.*?)\))? -->")
 _TITLE = re.compile(r"# (.+?)(?: \((\d{4}-\d\d-\d\d[ T][\d:]+Z?)\))?\s*")
 _TOOL = re.compile(r'\s*<tool-use\b(?:.*?data-tool-name="([^"]*)")?')
@@ -34,7 +34,10 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
             if turn:
                 turn.end(transcript)
                 yield from transcript.full_part()
-            turn = _Turn("user" if header[1] == "User" else "assistant", header[2] or "")
+            # A subagent's turns are nobody's own words.
+            turn = (
+                None if header[2] else _Turn("user" if header[1] == "User" else "assistant", header[3] or "")
+            )
         elif turn:
             turn.take(line, transcript)
         elif session := _SESSION.search(line):

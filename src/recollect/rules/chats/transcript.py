@@ -145,6 +145,11 @@ class Transcript:
         """How many turns there were so far, in earlier parts too."""
         return self._next
 
+    @property
+    def answered(self) -> bool:
+        """Whether the assistant has said anything yet."""
+        return any(turn.role == "assistant" for turn in self._turns)
+
     def did(self, action: str) -> None:
         """Note what the assistant does; the next user's turn is told."""
         self._doing.append(action)
@@ -180,9 +185,16 @@ class Transcript:
             self._turns = [turn for turn in self._turns if turn.number < number]
             self._next = number
 
-    def said_lately(self, text: str) -> bool:
+    def take_back(self, user_turns: int) -> None:
+        """Forget the last turns of the user, and what followed each."""
+        numbers = [turn.number for turn in self._turns if turn.role == "user"]
+        if user_turns > 0 and numbers:
+            self.go_back_to(numbers[-min(user_turns, len(numbers))])
+
+    def said_lately(self, role: Role, text: str) -> bool:
         """Whether one of the last few turns has this very text."""
-        return any(turn.role == "user" and turn.text == text.strip() for turn in self._turns[-8:])
+        text = own_words(text) if role == "user" else shortened(text.strip())
+        return any(turn.role == role and turn.text == text for turn in self._turns[-8:])
 
     def full_part(self) -> Iterator[Chat]:
         """The turns so far as a chat, once there are so many that they should not be held any longer."""
