@@ -1,4 +1,4 @@
-"""ChatGPT's export: ``conversations.json``, each conversation a tree of messages of which one branch stands."""
+"""ChatGPT's export: ``conversations.json``, trees of messages of which one branch stands."""
 
 from __future__ import annotations
 

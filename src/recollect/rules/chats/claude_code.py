@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 
 from recollect.rules.chats.models import Chat, Kind, Role, Skipped
@@ -16,7 +17,7 @@ _ENTRY = re.compile(
     rb'"type":\s?"(?:user|assistant|queue-operation|queued_command|summary|ai-title|custom-title)"|"subtype":\s?"compact'
 )
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_COMMAND = re.compile(r"<command-name>(.*?)</command-name>.*?<command-args>(.*?)</command-args>", re.DOTALL)
+_COMMAND = re.compile(r"/[\w:-]+(\s|$)")
 _REASON = re.compile(
     r"the user said:\s*(.+?)(?:\n\nNote: The user's next message|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -28,8 +29,6 @@ _NOT_SAID = (
     "This session is being continued from a previous conversation",
     "Operation stopped by hook",
     "Stop hook feedback",
-    "<command-name>",
-    "<command-message>",
 )
 # A plan that the assistant wrote comes back as a user's message once it is accepted.
 _ACCEPTED_PLAN = "Implement the following plan:\n"
@@ -44,19 +43,16 @@ def _wanted(line: bytes) -> bool:
 
 
 def read(source: Source, report: Report, seen: set[int]) -> Iterator[Chat]:
-    """The chat in a file. ``seen`` has the turns read so far: a resumed session repeats those of the first."""
+    """The chat in a file. ``seen`` has the turns read before: a resumed session repeats the first one's."""
     reading = _Reading(source, seen)
     for entry in json_lines(source, report, _wanted):
         reading.take(entry)
-        yield from reading.transcript.full_part()
+        for part in reading.transcript.full_part():
+            reading.prompts.clear()
+            yield part
     reading.say_what_still_waits()
-    if reading.transcript.count == 0:
-        why = (
-            "a subagent's work, which nobody said"
-            if reading.sidechain
-            else "no turn of a human that is not in another file"
-        )
-        report(Skipped(source.name, f"The file has {why}."))
+    if reading.sidechain and reading.transcript.count == 0:
+        report(Skipped(source.name, "The file has a subagent's work, which nobody said."))
     yield from reading.transcript.rest()
 
 
@@ -67,8 +63,9 @@ class _Reading:
         self.sidechain = False
         self._session_known = named is not None
         self._seen = seen
-        self._queue: list[tuple[str, object]] = []
-        self._prompts: dict[str, int] = {}
+        self._queue: deque[tuple[str, object]] = deque(maxlen=100)
+        # After which entry of this part a prompt came, and as which turn.
+        self.prompts: dict[int, int] = {}
 
     def take(self, entry: Json) -> None:
         """Take one line of the file."""
@@ -99,12 +96,13 @@ class _Reading:
     def _say(self, role: Role, text: str, entry: Json, kind: Kind = "said") -> None:
         if not text:
             return
-        uuid = hash(a_text(entry.get("uuid")) or id(entry))
-        if uuid in self._seen:
+        uuid = a_text(entry.get("uuid"))
+        if uuid and hash(uuid) in self._seen:
             self.transcript.pass_over(text)
-        else:
-            self._seen.add(uuid)
-            self.transcript.say(role, text, moment(entry.get("timestamp")), kind)
+            return
+        if uuid:
+            self._seen.add(hash(uuid))
+        self.transcript.say(role, text, moment(entry.get("timestamp")), kind)
 
     def _user(self, entry: Json) -> None:
         content = an_object(entry.get("message")).get("content")
@@ -115,22 +113,22 @@ class _Reading:
         if text.startswith(_ACCEPTED_PLAN):
             self._say("assistant", text, entry)
             return
-        if command := _COMMAND.search(text):
-            name, arguments = command[1].strip(), command[2].strip()
+        if text.startswith("<command-"):
+            arguments = _tagged(text, "command-args")
             # A command without words of its own says nothing.
-            text = f"{name} {arguments}" if arguments else ""
+            text = f"{_tagged(text, 'command-name')} {arguments}" if arguments else ""
         if text and not text.startswith(_NOT_SAID):
             self._dequeue(text)
             self._forget_other_branch(entry)
             self._say("user", text, entry)
 
     def _forget_other_branch(self, entry: Json) -> None:
-        """Two prompts after the same entry: the user went back and asked anew, and the first no longer stands."""
+        """Two prompts after one entry: the user went back and asked anew, and the first no longer stands."""
         if not (parent := a_text(entry.get("parentUuid"))):
             return
-        if (earlier := self._prompts.get(parent)) is not None:
+        if (earlier := self.prompts.get(hash(parent))) is not None:
             self.transcript.go_back_to(earlier)
-        self._prompts[parent] = self.transcript.count
+        self.prompts[hash(parent)] = self.transcript.count
 
     def _assistant(self, entry: Json) -> None:
         content = an_object(entry.get("message")).get("content")
@@ -146,11 +144,12 @@ class _Reading:
                 self._queue.append((text, entry.get("timestamp")))
             # Taken out to be sent: the entry that sends it follows.
             case "dequeue" if self._queue:
-                self._queue.pop(0)
+                self._queue.popleft()
             # Given to the assistant in the midst of its work: no other entry tells.
             case "remove" if self._queue:
-                at = next((i for i, (waiting, _) in enumerate(self._queue) if waiting == text), 0)
-                self._say_queued(*self._queue.pop(at))
+                taken = next((waiting for waiting in self._queue if waiting[0] == text), self._queue[0])
+                self._queue.remove(taken)
+                self._say_queued(*taken)
             # Taken back by the user into the prompt.
             case "popAll":
                 self._queue.clear()
@@ -163,11 +162,12 @@ class _Reading:
             self._say_queued(text, entry.get("timestamp"))
 
     def _dequeue(self, text: str) -> None:
-        self._queue = [(waiting, at) for waiting, at in self._queue if waiting.strip() != text]
+        for waiting in [waiting for waiting in self._queue if waiting[0].strip() == text]:
+            self._queue.remove(waiting)
 
     def _say_queued(self, text: str, at: object) -> None:
         # The program queues notices about its own tasks as well.
-        if text.startswith(('{"task_id"', "<task-notification", "/", *_NOT_SAID)):
+        if text.startswith(('{"task_id"', "<task-notification", *_NOT_SAID)) or _COMMAND.match(text):
             return
         if not self.transcript.said_lately("user", text):
             self.transcript.say("user", text, moment(at), "queued")
@@ -176,6 +176,10 @@ class _Reading:
         """A session that was left has turns that never got out of the queue: they were said all the same."""
         for text, at in self._queue:
             self._say_queued(text, at)
+
+
+def _tagged(text: str, name: str) -> str:
+    return text.partition(f"<{name}>")[2].partition(f"</{name}>")[0].strip()
 
 
 def _rejection(content: object) -> str | None:

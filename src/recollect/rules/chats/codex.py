@@ -41,8 +41,8 @@ class _Reading:
     def __init__(self, source: Source) -> None:
         self.transcript = Transcript(source.name, FORMAT, session=source.stem)
         self._known = False
-        # The same words stand in an event and in an item for the model. Where there are events, items are not heard:
-        # some of them are context that nobody typed.
+        # The same words stand in an event and in an item for the model. Where there are events, items are not
+        # heard: some of them are context that nobody typed.
         self._events: set[Role] = set()
 
     def take(self, entry: Json) -> None:

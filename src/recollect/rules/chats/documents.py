@@ -18,7 +18,7 @@ _CHUNK = 1 << 16
 
 
 def values(source: Source, report: Report) -> Iterator[dict[str, Any]]:
-    """The objects in the file's list, or the file's only object; what is too large is reported and passed over."""
+    """The objects in the file's list, or its only object; one that is too large is reported and left out."""
     count = 0
     try:
         with repaired(source.open()) as stream:

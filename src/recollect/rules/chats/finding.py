@@ -1,4 +1,4 @@
-"""Finding chats: paths become files, the content of each tells its format, what is passed over is reported."""
+"""Finding chats: paths become files, each file's content tells its format, what is skipped is reported."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from recollect.rules.chats import (
@@ -30,6 +31,8 @@ Progress = Callable[[int, int], None]
 # What is looked at inside a folder; a file that is named is looked at whatever its ending.
 _ENDINGS = (*archives.ENDINGS, ".vscdb", ".zip")
 
+_LINK_OUT = "This is a link out of the folder; name its target to import it."
+
 
 def read_chats(paths: Iterable[str | Path], *, report: Report, progress: Progress) -> Iterator[Chat]:
     """Every chat in these files, folders and globs. What cannot be read is reported, and the rest goes on."""
@@ -45,6 +48,7 @@ class _Reading:
     def __init__(self, report: Report, progress: Progress, total: int) -> None:
         self._report, self._progress = report, progress
         self._done, self._total = 0, total
+        self._told = 0
         self._readers: dict[str, Callable[[Source, Report], Iterator[Chat]]] = {
             aider.FORMAT: aider.read,
             chatgpt.FORMAT: chatgpt.read,
@@ -73,7 +77,7 @@ class _Reading:
         with source.open() as stream:
             start = stream.read(4)
         if start == archives.ZIP:
-            for entry, packed in archives.in_zip(source, self._report):
+            for entry, packed in archives.in_zip(source, self._tell):
                 yield from self._guarded(entry, self._chats(entry, packed))
         else:
             yield from self._chats(source, size)
@@ -82,15 +86,24 @@ class _Reading:
         with source.open() as stream:
             start = stream.read(4)
         plain = archives.from_zstd(source, size) if start == archives.ZSTD else source
-        yield from self._readers[recognised(plain)](plain, self._report)
+        told, found = self._told, False
+        for chat in self._readers[recognised(plain)](plain, self._tell):
+            found = True
+            yield chat
+        if not found and told == self._told:
+            self._tell(Skipped(source.name, "The file has no turn of a human."))
+
+    def _tell(self, skipped: Skipped) -> None:
+        self._told += 1
+        self._report(skipped)
 
     def _guarded(self, source: Source, chats: Iterator[Chat]) -> Iterator[Chat]:
         try:
             yield from chats
         except Unreadable as refusal:
-            self._report(Skipped(source.name, str(refusal)))
+            self._tell(Skipped(source.name, str(refusal)))
         except OSError as error:
-            self._report(Skipped(source.name, f"The file could not be read: {error.strerror or error}."))
+            self._tell(Skipped(source.name, f"The file could not be read: {error.strerror or error}."))
 
 
 class _Counted(io.FileIO):
@@ -129,11 +142,27 @@ def _meant(given: str | Path, report: Report) -> Iterator[Path]:
         yield from _inside(path, report)
     elif path.exists():
         yield path
-    elif matches := sorted(glob.glob(str(path), recursive=True)):
-        for match in map(Path, matches):
-            yield from _inside(match, report) if match.is_dir() else [match]
+    elif matches := _matches(path):
+        for match in matches:
+            if not match.resolve().is_relative_to(_fixed_part(path).resolve()):
+                report(Skipped(str(match), _LINK_OUT))
+            elif match.is_dir():
+                yield from _inside(match, report)
+            else:
+                yield match
     else:
         report(Skipped(str(given), "There is no such file or folder, and nothing matches it as a pattern."))
+
+
+def _matches(pattern: Path) -> list[Path]:
+    # Path.glob takes no absolute pattern.
+    return [Path(match) for match in sorted(glob.glob(str(pattern), recursive=True))]  # noqa: PTH207
+
+
+def _fixed_part(pattern: Path) -> Path:
+    """The folder that a pattern looks into."""
+    fixed = takewhile(lambda part: not glob.has_magic(part), pattern.parts)
+    return Path(*fixed)
 
 
 def _inside(folder: Path, report: Report) -> Iterator[Path]:
@@ -146,8 +175,6 @@ def _inside(folder: Path, report: Report) -> Iterator[Path]:
             if path.is_symlink():
                 # What it points at inside the folder is read in its own place.
                 if not path.resolve().is_relative_to(root):
-                    report(
-                        Skipped(str(path), "This is a link out of the folder; name its target to import it.")
-                    )
+                    report(Skipped(str(path), _LINK_OUT))
             elif name.lower().endswith(_ENDINGS):
                 yield path

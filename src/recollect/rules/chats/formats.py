@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import ijson
@@ -43,7 +44,7 @@ def recognised(source: Source) -> str:
 
 
 def _of_text(head: str) -> str | None:
-    lines = head.splitlines()
+    lines = [line for line in head.splitlines() if len(line) < 300]
     if any(line.startswith(aider.STARTED) for line in lines):
         return aider.FORMAT
     if any(cursor.EXPORTED.fullmatch(line) for line in lines[:20]):
@@ -102,11 +103,9 @@ def _keys(head: str) -> set[str]:
     """The keys of the first object at the top, or in the list at the top."""
     events: Any = ijson.sendable_list()
     parser = ijson.basic_parse_coro(events, use_float=True)
-    try:
+    # What comes before a fault is as good as it was.
+    with suppress(ijson.JSONError):
         parser.send(head.encode("utf-8", "replace"))
-    except ijson.JSONError:
-        # What came before is as good as it was.
-        pass
     keys: set[str] = set()
     depth = first = 0
     for event, value in events:

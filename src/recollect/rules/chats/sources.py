@@ -1,4 +1,4 @@
-"""Files to read, on a disk or inside an archive: opened, unpacked, decoded and cut into lines within bounds."""
+"""Files to read, on a disk or inside an archive: opened, decoded and cut into lines, within bounds."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _SESSION = re.compile(r"<!-- .*?\bSession ([0-9A-Za-z-]{8,64})(?: \((.*?)\))? --
 _TITLE = re.compile(r"# (.+?)(?: \((\d{4}-\d\d-\d\d[ T][\d:]+Z?)\))?\s*")
 _TOOL = re.compile(r'\s*<tool-use\b(?:.*?data-tool-name="([^"]*)")?')
 _SUMMARY = re.compile(r"\s*<summary>(.*?)</summary>")
-# A block that is never closed ends here at the latest: a turn's header is stronger than a block.
+# A block that is not closed ends with the turn at the latest.
 _BLOCKS = {
     "<tool-use": "</tool-use>",
     "<details>": "</details>",
@@ -40,6 +40,8 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
             )
         elif turn:
             turn.take(line, transcript)
+        elif len(line) > 500:
+            continue
         elif session := _SESSION.search(line):
             transcript.session = session[1]
             transcript.started_at = moment(session[2])
@@ -83,7 +85,7 @@ class _Turn:
             if tool := _TOOL.match(line):
                 transcript.did(tool[1] or "tool")
         elif self._block == "<details>" and (summary := _SUMMARY.match(line)):
-            transcript.did(re.sub(r"[*`]|<[^>]*>", "", summary[1]).strip())
+            transcript.did(re.sub(r"[*`]|<[^>]*>", "", summary[1][:300]).strip())
         self._depth += line.count(self._block) - line.count(_BLOCKS[self._block])
         if self._depth <= 0:
             self._block = None

@@ -45,6 +45,10 @@ def storable(text: str) -> str:
     return _UNSTORABLE.sub("", text)
 
 
+def _named(name: str | None) -> str | None:
+    return storable(name[:500]) if name else None
+
+
 def own_words(text: str) -> str:
     """What the user typed, without the context that a tool wrapped around it."""
     # No block is looked for in the part that is cut off anyway.
@@ -87,7 +91,7 @@ def named_action(tool: object, given: object = None) -> str:
 
 
 def moment(value: object) -> datetime | None:
-    """A time as transcripts write it: ISO 8601, or seconds or milliseconds since 1970. UTC if it names no zone."""
+    """A time as transcripts write it: ISO 8601 (UTC if no zone is named), or (milli)seconds since 1970."""
     try:
         if isinstance(value, str):
             at = datetime.fromisoformat(value.strip())
@@ -207,10 +211,10 @@ class Transcript:
             yield Chat(
                 self.source,
                 self.format,
-                storable(self.session),
-                storable(self.project) if self.project else None,
-                storable(self.author) if self.author else None,
-                storable(self.title)[:200] if self.title else None,
+                _named(self.session) or "",
+                _named(self.project),
+                _named(self.author),
+                _named(self.title),
                 self.started_at,
                 tuple(self._turns),
             )
