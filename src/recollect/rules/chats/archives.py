@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import BinaryIO
@@ -24,14 +25,11 @@ ALWAYS_UNPACKED = 8 * 1024 * 1024
 ZIP = b"PK\x03\x04"
 ZSTD = b"\x28\xb5\x2f\xfd"
 ENDINGS = (".jsonl", ".json", ".md", ".zst")
-_BROKEN = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    zstandard.ZstdError,
-)
+# An archive's list of contents, which is read into memory in one piece.
+_LARGEST_LIST = 4 * 1024 * 1024
+_TOO_MANY = f"The archive has more than {MOST_ENTRIES:,} files; unpack it and import the folder."
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_BROKEN = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, zstandard.ZstdError)
 
 
 class Unpacking(io.RawIOBase):
@@ -63,6 +61,30 @@ class Unpacking(io.RawIOBase):
         super().close()
 
 
+class _InPieces(io.BufferedIOBase):
+    """A file of which nobody takes much at once."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _LARGEST_LIST:
+            raise Unreadable(_TOO_MANY)
+        return self._stream.read(-1 if size is None else size)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+
 def from_zstd(source: Source, size: int) -> Source:
     """The file that was compressed; the name stays."""
 
@@ -78,12 +100,10 @@ def from_zstd(source: Source, size: int) -> Source:
 def in_zip(source: Source, report: Report) -> Iterator[tuple[Source, int]]:
     """The files in an archive that may be chats, and what each takes there."""
     try:
-        with source.open() as stream, zipfile.ZipFile(stream) as archive:
+        with source.open() as stream, zipfile.ZipFile(_InPieces(stream)) as archive:
             entries = archive.infolist()
             if len(entries) > MOST_ENTRIES:
-                raise Unreadable(
-                    f"The archive has more than {MOST_ENTRIES:,} files; unpack it and import the folder."
-                )
+                raise Unreadable(_TOO_MANY)
             if sum(entry.file_size for entry in entries) > LARGEST_UNPACKED:
                 raise Unreadable("The archive unpacks to more than 4 GB; unpack it and import the folder.")
             for entry in entries:
@@ -101,9 +121,7 @@ def _opener(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], Bi
         try:
             stream = archive.open(entry)
         except _BROKEN as error:
-            raise Unreadable(
-                "The file in the archive is damaged, or packed in a way that is not known."
-            ) from error
+            raise Unreadable("The file in the archive is damaged.") from error
         return io.BufferedReader(Unpacking(stream, entry.compress_size), BUFFER)  # type: ignore[arg-type]
 
     return opened
@@ -117,6 +135,8 @@ def _refused(entry: zipfile.ZipInfo) -> str | None:
         return "Links in an archive are not followed."
     if entry.flag_bits & 1 and not entry.is_dir():
         return "The file is encrypted; unpack it with its password and import that."
+    if entry.compress_type not in _PACKED:
+        return "The file is packed in a way that is not known; unpack the archive and import the folder."
     if entry.filename.lower().endswith(".zip"):
         return "This is an archive inside an archive; unpack it and import what is in it."
     if entry.filename.lower().endswith(".vscdb"):

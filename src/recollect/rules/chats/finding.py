@@ -64,7 +64,7 @@ class _Reading:
 
     def read(self, path: Path, size: int) -> Iterator[Chat]:
         """The chats of one file on the disk."""
-        source = Source(str(path), lambda: io.BufferedReader(_Counted(path, self._at), BUFFER), path)
+        source = Source(_shown(path), lambda: io.BufferedReader(_Counted(path, self._at), BUFFER), path)
         begun = self._done
         yield from self._guarded(source, self._opened(source, size))
         self._done = begun + size
@@ -91,7 +91,9 @@ class _Reading:
             found = True
             yield chat
         if not found and told == self._told:
-            self._tell(Skipped(source.name, "The file has no turn of a human."))
+            self._tell(
+                Skipped(source.name, "The file has no turn of a human, or only such as another file has.")
+            )
 
     def _tell(self, skipped: Skipped) -> None:
         self._told += 1
@@ -119,6 +121,11 @@ class _Counted(io.FileIO):
         return count
 
 
+def _shown(path: str | Path) -> str:
+    """The path as text that can be stored, whatever bytes the disk has."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
 def _files(paths: Iterable[str | Path], report: Report) -> Iterator[tuple[Path, int]]:
     """The regular files that the paths mean, each once, with their sizes."""
     met: set[Path] = set()
@@ -127,10 +134,10 @@ def _files(paths: Iterable[str | Path], report: Report) -> Iterator[tuple[Path, 
             try:
                 true, found = path.resolve(), path.stat()
             except OSError as error:
-                report(Skipped(str(path), f"The file could not be read: {error.strerror or error}."))
+                report(Skipped(_shown(path), f"The file could not be read: {error.strerror or error}."))
                 continue
             if not stat.S_ISREG(found.st_mode):
-                report(Skipped(str(path), "This is neither a file nor a folder."))
+                report(Skipped(_shown(path), "This is neither a file nor a folder."))
             elif true not in met:
                 met.add(true)
                 yield path, found.st_size
@@ -145,13 +152,15 @@ def _meant(given: str | Path, report: Report) -> Iterator[Path]:
     elif matches := _matches(path):
         for match in matches:
             if not match.resolve().is_relative_to(_fixed_part(path).resolve()):
-                report(Skipped(str(match), _LINK_OUT))
+                report(Skipped(_shown(match), _LINK_OUT))
             elif match.is_dir():
                 yield from _inside(match, report)
             else:
                 yield match
     else:
-        report(Skipped(str(given), "There is no such file or folder, and nothing matches it as a pattern."))
+        report(
+            Skipped(_shown(given), "There is no such file or folder, and nothing matches it as a pattern.")
+        )
 
 
 def _matches(pattern: Path) -> list[Path]:
@@ -175,6 +184,6 @@ def _inside(folder: Path, report: Report) -> Iterator[Path]:
             if path.is_symlink():
                 # What it points at inside the folder is read in its own place.
                 if not path.resolve().is_relative_to(root):
-                    report(Skipped(str(path), _LINK_OUT))
+                    report(Skipped(_shown(path), _LINK_OUT))
             elif name.lower().endswith(_ENDINGS):
                 yield path
