@@ -22,12 +22,16 @@ HIGHEST_RATIO = 200
 # Below this size a ratio says nothing.
 ALWAYS_UNPACKED = 8 * 1024 * 1024
 
-ZIP = b"PK\x03\x04"
-ZSTD = b"\x28\xb5\x2f\xfd"
+ZIP = "zip"
+ZSTD = "zstd"
 ENDINGS = (".jsonl", ".json", ".md", ".zst")
 # An archive's list of contents, which is read into memory in one piece.
 _LARGEST_LIST = 4 * 1024 * 1024
 _TOO_MANY = f"The archive has more than {MOST_ENTRIES:,} files; unpack it and import the folder."
+_NOT_INSIDE = {
+    ".zip": "This is an archive inside an archive; unpack it and import what is in it.",
+    ".vscdb": "A database cannot be read inside an archive; unpack it first.",
+}
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BROKEN = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, zstandard.ZstdError)
 
@@ -129,7 +133,7 @@ def _opener(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], Bi
 
 def _refused(entry: zipfile.ZipInfo) -> str | None:
     path = PurePosixPath(entry.filename.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in path.parts[:1]:
+    if path.is_absolute() or ".." in path.parts or ":" in entry.filename:
         return "The name leads out of the archive."
     if stat.S_ISLNK(entry.external_attr >> 16):
         return "Links in an archive are not followed."
@@ -137,8 +141,4 @@ def _refused(entry: zipfile.ZipInfo) -> str | None:
         return "The file is encrypted; unpack it with its password and import that."
     if entry.compress_type not in _PACKED:
         return "The file is packed in a way that is not known; unpack the archive and import the folder."
-    if entry.filename.lower().endswith(".zip"):
-        return "This is an archive inside an archive; unpack it and import what is in it."
-    if entry.filename.lower().endswith(".vscdb"):
-        return "A database cannot be read inside an archive; unpack it first."
-    return None
+    return _NOT_INSIDE.get(path.suffix.lower())

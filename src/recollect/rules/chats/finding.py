@@ -64,36 +64,39 @@ class _Reading:
 
     def read(self, path: Path, size: int) -> Iterator[Chat]:
         """The chats of one file on the disk."""
-        source = Source(_shown(path), lambda: io.BufferedReader(_Counted(path, self._at), BUFFER), path)
-        begun = self._done
-        yield from self._guarded(source, self._opened(source, size))
-        self._done = begun + size
+        count = 0
+
+        def advance(more: int) -> None:
+            nonlocal count
+            # What is read twice, to find the format, counts once.
+            count = min(count + more, size)
+            self._progress(self._done + count, self._total)
+
+        source = Source(_shown(path), lambda: io.BufferedReader(_Counted(path, advance), BUFFER), path)
+        yield from self._guarded(source, self._chats(source, size))
+        self._done += size
         self._progress(self._done, self._total)
 
-    def _at(self, position: int) -> None:
-        self._progress(min(self._done + position, self._total), self._total)
-
-    def _opened(self, source: Source, size: int) -> Iterator[Chat]:
-        with source.open() as stream:
-            start = stream.read(4)
-        if start == archives.ZIP:
+    def _chats(self, source: Source, size: int) -> Iterator[Chat]:
+        found = recognised(source)
+        if found == archives.ZIP:
             for entry, packed in archives.in_zip(source, self._tell):
                 yield from self._guarded(entry, self._chats(entry, packed))
+        elif found == archives.ZSTD:
+            unpacked = archives.from_zstd(source, size)
+            yield from self._read_as(recognised(unpacked), unpacked)
         else:
-            yield from self._chats(source, size)
+            yield from self._read_as(found, source)
 
-    def _chats(self, source: Source, size: int) -> Iterator[Chat]:
-        with source.open() as stream:
-            start = stream.read(4)
-        plain = archives.from_zstd(source, size) if start == archives.ZSTD else source
-        told, found = self._told, False
-        for chat in self._readers[recognised(plain)](plain, self._tell):
-            found = True
+    def _read_as(self, found: str, source: Source) -> Iterator[Chat]:
+        if found not in self._readers:
+            raise Unreadable("This is packed twice; unpack it and import what is in it.")
+        told, any_chat = self._told, False
+        for chat in self._readers[found](source, self._tell):
+            any_chat = True
             yield chat
-        if not found and told == self._told:
-            self._tell(
-                Skipped(source.name, "The file has no turn of a human, or only such as another file has.")
-            )
+        if not any_chat and told == self._told:
+            self._tell(Skipped(source.name, "Nobody says anything in the file that another has not."))
 
     def _tell(self, skipped: Skipped) -> None:
         self._told += 1
@@ -111,13 +114,13 @@ class _Reading:
 class _Counted(io.FileIO):
     """A file that tells how far it has been read."""
 
-    def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, advance: Callable[[int], None]) -> None:
         super().__init__(path)
-        self._tell = tell
+        self._advance = advance
 
     def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
         count = super().readinto(buffer)
-        self._tell(self.tell())
+        self._advance(count or 0)
         return count
 
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import json
 from contextlib import suppress
 from typing import Any
 
 import ijson
 
-from recollect.rules.chats import aider, chatgpt, claude_ai, claude_code, codex, cursor, messages, specstory
+from recollect.rules.chats import (
+    aider,
+    archives,
+    chatgpt,
+    claude_ai,
+    claude_code,
+    codex,
+    cursor,
+    messages,
+    specstory,
+)
 from recollect.rules.chats.shapes import Json
 from recollect.rules.chats.sources import Source, Unreadable, decoded, repaired
 
 _HEAD = 256 * 1024
 
-_DATABASE = b"SQLite format 3\x00"
+_MAGIC = {
+    b"SQLite format 3\x00": cursor.FORMAT,
+    b"PK\x03\x04": archives.ZIP,
+    b"\x28\xb5\x2f\xfd": archives.ZSTD,
+}
 _OTHER = {
-    b"PK\x03\x04": "This is an archive inside an archive; unpack it and import what is in it.",
     b"\x1f\x8b": "The file is compressed with gzip; unpack it first.",
     b"%PDF": "This is a PDF; export the chat in another format.",
 }
@@ -25,18 +39,18 @@ _CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "c
 
 
 def recognised(source: Source) -> str:
-    """The name of the file's format."""
+    """The name of the file's format, or of what it is packed with."""
     with source.open() as stream:
-        start = stream.read(16)
+        start = stream.read(_HEAD)
     if not start:
         raise Unreadable("The file is empty.")
-    if start.startswith(_DATABASE):
-        return cursor.FORMAT
+    for magic, name in _MAGIC.items():
+        if start.startswith(magic):
+            return name
     for magic, reason in _OTHER.items():
         if start.startswith(magic):
             raise Unreadable(reason)
-    with repaired(source.open()) as stream:
-        head = decoded(stream.read(_HEAD))
+    head = decoded(repaired(io.BytesIO(start)).read())
     found = _of_json(head) if head.lstrip("\0 \t\r\n")[:1] in {"{", "["} else _of_text(head)
     if found is None:
         raise Unreadable("The file is binary and no chat." if "\0" in head else _UNKNOWN)
