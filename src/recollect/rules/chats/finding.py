@@ -79,7 +79,7 @@ class _Reading:
 
     def _chats(self, source: Source, size: int) -> Iterator[Chat]:
         found = recognised(source)
-        if found == archives.ZIP:
+        if found == archives.ZIP and source.path:
             for entry, packed in archives.in_zip(source, self._tell):
                 yield from self._guarded(entry, self._chats(entry, packed))
         elif found == archives.ZSTD:
