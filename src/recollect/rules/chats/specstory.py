@@ -48,8 +48,10 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
             transcript.session = session[1]
             transcript.started_at = moment(session[2])
         elif transcript.title is None and (title := _TITLE.fullmatch(line)):
-            transcript.title = title[1]
-            transcript.started_at = transcript.started_at or moment(title[2])
+            # A file without a name of its own has its time instead.
+            at = moment(title[1])
+            transcript.title = None if at else title[1]
+            transcript.started_at = transcript.started_at or at or moment(title[2])
     if turn:
         turn.end(transcript)
     yield from transcript.rest()
