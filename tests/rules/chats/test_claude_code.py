@@ -138,7 +138,8 @@ def test_an_unclosed_block_is_the_users_own(read: Read, write: Write) -> None:
 
 
 def test_a_commands_arguments_are_words(read: Read, write: Write) -> None:
-    text = "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n<command-args>keep it small</command-args>"
+    text = "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n"
+    text += "<command-args>keep it small</command-args>"
     assert read(write("a.jsonl", [user(text)])).said == ["/plan keep it small"]
 
 
@@ -148,7 +149,7 @@ def test_an_accepted_plan_is_the_assistants(read: Read, write: Write) -> None:
 
 
 def test_a_rejected_tool_call_has_the_users_reason(read: Read, write: Write) -> None:
-    said = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse a table"
+    said = "The user doesn't want to proceed with this tool use. To tell you how, the user said:\nuse a table"
     steps = [user("write tests"), tool("Write", file_path="tests/a.py"), result(said, error=True)]
     (chat,) = read(write("a.jsonl", steps)).chats
     assert [(turn.text, turn.kind, turn.doing) for turn in chat.turns[1:]] == [

@@ -144,7 +144,8 @@ def raw_lines(source: Source, bad: BadLines) -> Iterator[tuple[int, bytes]]:
             if len(line) < LONGEST_LINE or line.endswith(b"\n"):
                 yield number, line
                 continue
-            while (more := stream.readline(LONGEST_LINE)) and not more.endswith(b"\n"):
+            del line
+            while (more := stream.readline(BUFFER)) and not more.endswith(b"\n"):
                 pass
             bad.add(number, f"The line is longer than {LONGEST_LINE >> 20} MB and was left out.")
 
