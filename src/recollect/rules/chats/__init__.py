@@ -1,0 +1,1 @@
+"""Reading chat histories: every format of transcript becomes the same chats and turns."""
