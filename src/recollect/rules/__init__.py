@@ -1,0 +1,1 @@
+"""Rules: what a team corrects and repeats in its chats becomes proposed rules."""

@@ -1,0 +1,89 @@
+"""Secrets in a text give way to ``[secret: <kind>]`` before the text is stored or sent to a model.
+
+One combined pattern runs over the whole text, on RE2: in one pass, in time linear in its length. It finds where a
+secret may begin. Only there do the exact patterns look, and the judgement whether a value is real.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import re2
+
+from recollect.rules.masking import assignments, detectors, tokens
+from recollect.rules.masking.finding import Finding, Skip
+
+_MASKED = rb"\[secret: [A-Za-z0-9 ]{2,40}\]"
+
+
+class Masked(NamedTuple):
+    text: str
+    # One for each secret, in the order of the text.
+    kinds: tuple[str, ...]
+
+
+def mask(text: str) -> Masked:
+    # Half of a surrogate pair cannot be stored, but it is not for this function to refuse it.
+    data = text.encode("utf-8", "surrogatepass")
+    pieces: list[bytes] = []
+    kinds: list[str] = []
+    kept = 0
+    for found in _findings(data):
+        pieces += data[kept : found.start], b"[secret: %s]" % found.kind.encode()
+        kinds.append(found.kind)
+        kept = found.end
+    if not kinds:
+        return Masked(text, ())
+    pieces.append(data[kept:])
+    return Masked(b"".join(pieces).decode("utf-8", "surrogatepass"), tuple(kinds))
+
+
+def _combined(triggers: tuple[bytes, ...]) -> re2._Regexp[bytes]:
+    options = re2.Options()
+    # With less the automaton is thrown away and built anew all the time.
+    options.max_mem = 64 << 20
+    options.log_errors = False
+    options.never_capture = True
+    return re2.compile(b"|".join(triggers), options)
+
+
+_TOKENS = _combined((_MASKED, *tokens.TRIGGERS, *detectors.TRIGGERS))
+_ANYTHING = _combined((_MASKED, *tokens.TRIGGERS, *detectors.TRIGGERS, *assignments.TRIGGERS))
+
+
+def _findings(data: bytes) -> list[Finding]:
+    found: list[Finding] = []
+    position = 0
+    while hit := _ANYTHING.search(data, position):
+        start = hit.start()
+        # Where nothing comes of a hit, another may begin inside it.
+        position = start + 1
+        outcome = _token_at(data, start) or assignments.at(data, start)
+        if isinstance(outcome, assignments.Value):
+            # A known form inside a value says more than the name before it.
+            known = _tokens_within(data, outcome.start, outcome.end)
+            found += known or outcome.findings
+            position = max(outcome.resume, *(each.end for each in known)) if known else outcome.resume
+        elif isinstance(outcome, Finding):
+            found.append(outcome)
+            position = outcome.end
+        elif isinstance(outcome, Skip):
+            position = outcome.end
+    return found
+
+
+def _tokens_within(data: bytes, start: int, end: int) -> list[Finding]:
+    found: list[Finding] = []
+    while start < end and (hit := _TOKENS.search(data, start, end)):
+        outcome = _token_at(data, hit.start())
+        if isinstance(outcome, Finding):
+            found.append(outcome)
+        start = outcome.end if outcome else hit.start() + 1
+    return found
+
+
+def _token_at(data: bytes, start: int) -> Finding | Skip | None:
+    # In JSON a line ends with the two characters \n, and the letter is no part of what follows.
+    if data[start : start + 1] == b"\\":
+        start += 2
+    return tokens.at(data, start) or detectors.at(data, start)

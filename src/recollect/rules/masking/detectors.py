@@ -1,0 +1,56 @@
+"""The kinds that detect-secrets knows and :mod:`tokens` does not.
+
+Its plugins are asked one by one, and only for their patterns: its scanner reads settings of the whole process, opens
+files and asks the issuer over the network whether a key works.
+"""
+
+from __future__ import annotations
+
+import re
+
+from detect_secrets.plugins.artifactory import ArtifactoryDetector
+from detect_secrets.plugins.base import RegexBasedDetector
+from detect_secrets.plugins.cloudant import CloudantDetector
+from detect_secrets.plugins.ibm_cloud_iam import IbmCloudIamDetector
+from detect_secrets.plugins.ibm_cos_hmac import IbmCosHmacDetector
+from detect_secrets.plugins.mailchimp import MailchimpDetector
+from detect_secrets.plugins.softlayer import SoftlayerDetector
+from detect_secrets.plugins.square_oauth import SquareOAuthDetector
+
+from recollect.rules.masking.finding import Finding, finding
+from recollect.rules.masking.judgement import is_made_up
+
+TRIGGERS = (
+    rb"(?i:\b(?:ibm|cloud[_-]?iam|cos|cloudant|softlayer)[a-z_-]{0,20}[\"']?(?:[:=]|\]))",
+    rb"(?i:api\.softlayer\.com/soap/v3)",
+    rb"\bsq0csp-",
+    rb"\b[0-9a-z]{32}-us[0-9]",
+    rb"\bAKC[A-Za-z0-9]{30}",
+)
+_KINDS: tuple[tuple[str, RegexBasedDetector], ...] = (
+    ("Artifactory", ArtifactoryDetector()),
+    ("Cloudant", CloudantDetector()),
+    ("IBM Cloud", IbmCloudIamDetector()),
+    ("IBM storage", IbmCosHmacDetector()),
+    ("Mailchimp", MailchimpDetector()),
+    ("SoftLayer", SoftlayerDetector()),
+    ("Square", SquareOAuthDetector()),
+)
+_HINT = re.compile(b"|".join(TRIGGERS))
+# Some of its patterns take time that grows with the square of a line.
+_WINDOW = 400
+
+
+def at(data: bytes, start: int) -> Finding | None:
+    if not _HINT.match(data, start):
+        return None
+    # Latin-1 has one character for each byte, so that places in the window are places in the data.
+    window = data[start : start + _WINDOW].split(b"\n", 1)[0].decode("latin-1")
+    for kind, plugin in _KINDS:
+        for pattern in plugin.denylist:
+            if match := pattern.search(window):
+                secret = match[match.lastindex or 0].rstrip(' "')
+                begin = start + match.start(match.lastindex or 0)
+                if not is_made_up(secret):
+                    return finding(data, begin, begin + len(secret), kind)
+    return None
