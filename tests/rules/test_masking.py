@@ -256,7 +256,7 @@ def test_what_only_resembles_a_secret_stays(text: str) -> None:
 def test_a_key_that_was_cut_off_is_masked_as_far_as_it_goes() -> None:
     whole = pem("RSA PRIVATE" + " KEY")
     masked = mask("see\n" + whole[: whole.rindex("-----END")] + "\nand then?")
-    assert masked == ("see\n[secret: RSA private key]and then?", ("RSA private key",))
+    assert masked == ("see\n[secret: RSA private key]\n\nand then?", ("RSA private key",))
 
 
 def test_each_of_several_secrets_is_named_in_order() -> None:

@@ -13,6 +13,7 @@ import re2
 from recollect.rules.masking import assignments, detectors, tokens
 from recollect.rules.masking.finding import Finding, Skip
 
+_MASK = b"[secret: "
 _MASKED = rb"\[secret: [A-Za-z0-9 ]{2,40}\]"
 
 
@@ -83,7 +84,8 @@ def _tokens_within(data: bytes, start: int, end: int) -> list[Finding]:
 
 
 def _token_at(data: bytes, start: int) -> Finding | Skip | None:
-    # In JSON a line ends with the two characters \n, and the letter is no part of what follows.
-    if data[start : start + 1] == b"\\":
+    if data.startswith(_MASK, start):
+        return Skip(data.index(b"]", start) + 1)
+    if data.startswith(b"\\", start):
         start += 2
     return tokens.at(data, start) or detectors.at(data, start)

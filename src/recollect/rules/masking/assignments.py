@@ -9,12 +9,12 @@ from recollect.rules.masking.finding import Finding
 from recollect.rules.masking.judgement import is_environment_value, is_key, is_made_up, is_password, is_random
 
 _PASSWORD = (
-    "passwor[dt]|passwd|pass[-_]?phrase|passcode|pwd|(?:\\b|_)pass|contrase(?:ñ|Ñ|n)a|\\bclave|kennwort|senha"
+    "_?(?:passwor[dt]|passwd|pass[-_]?phrase|passcode)|pwd|(?:\\b|_)pass|contrase(?:ñ|Ñ|n)a|\\bclave|kennwort|senha"
     "|mot[-_ ]de[-_ ]passe"
 )
 _KEY = (
     "(?:api|auth|access|account|secret|private|encryption|signing|master|service|client|shared|storage|app)[-_ ]?key"
-    "|secret|token|credentials?|secreto|geheimnis|(?:api|zugangs|geheim)[-_ ]?schl(?:ü|Ü|ue)ssel|authorization"
+    "|secret|token|credentials?|secreto|geheimnis|(?:api|zugangs|geheim)[-_ ]?schl(?:ü|Ü|ue)ssel"
 )
 _SUFFIX = r"[\w-]{0,24}"
 _QUOTE = r"(?:\\{0,3}[\"'`])"
@@ -64,8 +64,8 @@ def at(data: bytes, start: int) -> Value | None:
     value = data[begin:end].decode("utf-8", "replace")
     if _is_secret(data, name, value, quoted=quoted):
         return Value(begin, end, end, [Finding(begin, end, "passwd" if name["password"] else "key")])
-    # What is quoted and no secret may still have an assignment in it.
-    return Value(begin, end, begin if quoted else max(begin, end), [])
+    # What is no secret may still have one in it. A long one is not looked at over and over.
+    return Value(begin, end, begin if end - begin <= _LONGEST_QUOTED else end, [])
 
 
 def _value(data: bytes, start: int) -> tuple[int, int, bool]:

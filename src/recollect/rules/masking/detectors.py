@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from detect_secrets.plugins.artifactory import ArtifactoryDetector
 from detect_secrets.plugins.base import RegexBasedDetector
 from detect_secrets.plugins.cloudant import CloudantDetector
 from detect_secrets.plugins.ibm_cloud_iam import IbmCloudIamDetector
@@ -17,18 +16,16 @@ from detect_secrets.plugins.mailchimp import MailchimpDetector
 from detect_secrets.plugins.softlayer import SoftlayerDetector
 from detect_secrets.plugins.square_oauth import SquareOAuthDetector
 
-from recollect.rules.masking.finding import Finding, finding
+from recollect.rules.masking.finding import BORDER, Finding, finding
 from recollect.rules.masking.judgement import is_made_up
 
-TRIGGERS = (
-    rb"(?i:\b(?:ibm|cloud[_-]?iam|cos|cloudant|softlayer)[a-z_-]{0,20}[\"']?(?:[:=]|\]))",
+_HINTS = (
+    rb"(?i:(?:ibm|cloud[_-]?iam|cos|cloudant|softlayer)[a-z_-]{0,20}[\"']?(?:[:=]|\]))",
     rb"(?i:api\.softlayer\.com/soap/v3)",
-    rb"\bsq0csp-",
-    rb"\b[0-9a-z]{32}-us[0-9]",
-    rb"\bAKC[A-Za-z0-9]{30}",
+    rb"sq0csp-",
+    rb"[0-9a-z]{32}-us[0-9]",
 )
 _KINDS: tuple[tuple[str, RegexBasedDetector], ...] = (
-    ("Artifactory", ArtifactoryDetector()),
     ("Cloudant", CloudantDetector()),
     ("IBM Cloud", IbmCloudIamDetector()),
     ("IBM storage", IbmCosHmacDetector()),
@@ -36,7 +33,8 @@ _KINDS: tuple[tuple[str, RegexBasedDetector], ...] = (
     ("SoftLayer", SoftlayerDetector()),
     ("Square", SquareOAuthDetector()),
 )
-_HINT = re.compile(b"|".join(TRIGGERS))
+TRIGGERS = tuple(BORDER + hint for hint in _HINTS)
+_HINT = re.compile(b"|".join(_HINTS))
 # Some of its patterns take time that grows with the square of a line.
 _WINDOW = 400
 
@@ -49,8 +47,7 @@ def at(data: bytes, start: int) -> Finding | None:
     for kind, plugin in _KINDS:
         for pattern in plugin.denylist:
             if match := pattern.search(window):
-                secret = match[match.lastindex or 0].rstrip(' "')
-                begin = start + match.start(match.lastindex or 0)
-                if not is_made_up(secret):
-                    return finding(data, begin, begin + len(secret), kind)
+                group = match.lastindex or 0
+                if not is_made_up(match[group]):
+                    return finding(data, start + match.start(group), start + match.end(group), kind)
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+# In JSON a line ends with the two characters \n, and the letter is no part of what follows.
+BORDER = rb"(?:\\[nrt]|\b)"
 _REST_OF_WORD = re.compile(rb"\w*")
 
 

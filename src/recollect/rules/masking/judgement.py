@@ -39,8 +39,12 @@ _hexadecimal, _base64 = HexHighEntropyString(), Base64HighEntropyString()
 
 
 def is_made_up(value: str) -> bool:
-    """A placeholder: it says so, or repeats a few characters."""
-    return len(set(value)) <= _FEW_CHARACTERS or bool(_PLACEHOLDER.search(value))
+    """A placeholder, or a few characters repeated."""
+    return len(set(value)) <= _FEW_CHARACTERS or is_placeholder(value)
+
+
+def is_placeholder(value: str) -> bool:
+    return bool(_PLACEHOLDER.search(value))
 
 
 def is_random(value: str) -> bool:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from stdnum import luhn
 
 from recollect.access.tokens import API_KEY_PREFIX
-from recollect.rules.masking.finding import Finding, Skip, finding
-from recollect.rules.masking.judgement import is_made_up
+from recollect.rules.masking.finding import BORDER, Finding, Skip, finding
+from recollect.rules.masking.judgement import is_made_up, is_placeholder
 
 
 class Kind(NamedTuple):
@@ -30,8 +30,8 @@ def _kind(
     name: str, start: str, rest: str, *, first: str = "", made_up: Callable[[str], bool] = is_made_up
 ) -> Kind:
     """``rest`` follows ``start``; ``first`` is as much of it as the combined pattern needs to be seldom wrong."""
-    trigger = rf"(?:\\[nrt]|\b)(?:{start}){first}"
-    return Kind(name, trigger.encode(), re.compile(f"(?:{start}){rest}".encode()), made_up)
+    trigger = BORDER + f"(?:{start}){first}".encode()
+    return Kind(name, trigger, re.compile(f"(?:{start}){rest}".encode()), made_up)
 
 
 def _has_no_digit(secret: str) -> bool:
@@ -40,11 +40,11 @@ def _has_no_digit(secret: str) -> bool:
 
 def _is_no_card(digits: str) -> bool:
     number = re.sub(r"\D", "", digits)
-    return len(set(number)) <= 2 or not luhn.is_valid(number)
+    return not luhn.is_valid(number)
 
 
 def _is_no_login(password: str) -> bool:
-    return is_made_up(password) or password.casefold() in {
+    return is_placeholder(password) or password.casefold() in {
         "password",
         "passwd",
         "pass",
@@ -107,10 +107,11 @@ KINDS = (
     _kind("Vault", r"hv[sb]\.", rf"{_W}{{24,}}"),
     _kind("Tailscale", "tskey-", rf"{_W}{{16,}}"),
     _kind("Postman", "PMAK-", rf"{_W}{{40,}}"),
+    _kind("Artifactory", "AKC", r"[A-Za-z0-9]{30,}", first="[A-Za-z0-9]{8}"),
     _kind("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{40,}"),
     _kind(
         "bearer",
-        "(?i:bearer)",
+        r"(?i:bearer|authorization[\"']?\s?[:=]\s?[\"']?token)",
         r"\s{1,4}(?P<secret>[A-Za-z0-9._~+/-]{16,}=*)",
         first=r"\s{1,4}[A-Za-z0-9._~+/-]{8}",
         made_up=_has_no_digit,
@@ -138,7 +139,9 @@ KINDS = (
 _PEM = re.compile(rb"-----BEGIN ((?:[A-Z0-9]{1,10} ){0,3})PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(rb"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_LINE = re.compile(rb"[A-Za-z0-9+/]{24}")
-_PEM_CUT_OFF = re.compile(rb"(?:[A-Za-z0-9+/=]{24,}|\\[nrt]|[\s\"'+])*")
+_PEM_CUT_OFF = re.compile(
+    rb"(?:(?:\\[nrt]|[\s\"'])*[A-Za-z0-9+/=]{24,})*(?:(?:\\[nrt]|[\s\"'])*[A-Za-z0-9+/]{1,23}={1,2})?"
+)
 _PEM_KINDS = {"RSA", "EC", "DSA", "OPENSSH", "PGP", "ENCRYPTED"}
 
 _LOGIN = re.compile(
@@ -157,7 +160,7 @@ _SCHEME = re.compile(r"([a-z][a-z0-9]+)[a-z0-9+.-]*$")
 TRIGGERS = (
     *(kind.trigger for kind in KINDS),
     rb"-----BEGIN [A-Z0-9 ]{0,33}PRIVATE KEY",
-    rb"://[^\s/:@\"'<>`]{0,100}:[^\s/@\"'<>`]{3}",
+    rb"://[^\s/:@\"'<>`]{0,100}:[^\s/\"'<>`]{3}",
 )
 
 
