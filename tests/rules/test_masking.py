@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import string
-from collections.abc import Callable
+import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.access.tokens import new_api_key
-from recollect.rules.masking import mask
+from recollect.rules.masking import assignments, mask, tokens
 
 # Every secret here is put together from parts, so that no scanner takes this file for a leak.
 _ALNUM = string.ascii_letters + string.digits
@@ -306,3 +308,70 @@ def test_masking_twice_changes_nothing_and_never_doubles_the_length(text: str) -
     once = mask(text)
     assert mask(once.text) == (once.text, ())
     assert len(once.text) <= 2 * len(text)
+
+
+HOSTILE = [
+    "aaaa=aaaa", '"', "'", "/", "\\", "://", "://a:", "://a:b@", "password=", 'password="', "password:'\"", "secret: ", "token is ",
+    "--token ", "sk-", "sk-a1b2c3d4", "eyJaaaaaaaa-", "eyJaaaaaaaa.eyJaaaaaaaa-", "glpat-", "Bearer ", "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n" + "a" * 30, "4111 1111 ", "ibm_api_key=", "SG.aaaaaaaa-", "[secret: ", "passwordpassword_", "M" * 25 + ".",
+    "key_1" * 5, "PASSWORD=a1",
+]  # fmt: skip
+
+
+def _work(text: str) -> int:
+    """How many functions are called, in Python and in C."""
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        mask(text)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_twice_the_hostile_text_is_at_most_twice_the_work(piece: str) -> None:
+    text = piece * (50_000 // len(piece))
+    mask(text)
+    assert _work(text + text) <= 2.1 * _work(text) + 100
+
+
+PATTERNS = [kind.exact for kind in tokens.KINDS] + [
+    assignments._NAME,
+    assignments._FLAGGED,
+    tokens._LOGIN,
+    tokens._PEM,
+]
+
+
+def _retries(parts: Any, *, last: bool = True) -> bool:
+    """Whether something without a bound is followed by what may fail."""
+    followed = not last
+    for operation, argument in reversed(list(parts)):
+        name = str(operation)
+        if name == "BRANCH":
+            if any(_retries(branch, last=not followed) for branch in argument[1]):
+                return True
+        elif name == "SUBPATTERN":
+            if _retries(argument[3], last=not followed):
+                return True
+        elif name == "MAX_REPEAT":
+            least, most, inner = argument
+            unbounded = most is re._constants.MAXREPEAT  # type: ignore[attr-defined]
+            if (unbounded and followed) or _retries(inner, last=not followed and not unbounded):
+                return True
+            followed = followed or least > 0
+            continue
+        followed = True
+    return False
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.pattern[:24].decode())
+def test_no_pattern_goes_over_the_same_text_again(pattern: re.Pattern[bytes]) -> None:
+    """What has no bound comes last: nothing after it can fail and make it try a shorter one."""
+    assert not _retries(re._parser.parse(pattern.pattern))  # type: ignore[attr-defined]

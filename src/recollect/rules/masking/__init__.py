@@ -6,6 +6,7 @@ secret may begin. Only there do the exact patterns look, and the judgement wheth
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import re2
@@ -48,39 +49,39 @@ def _combined(triggers: tuple[bytes, ...]) -> re2._Regexp[bytes]:
     return re2.compile(b"|".join(triggers), options)
 
 
+_LONGEST_TRIGGER = 200
 _TOKENS = _combined((_MASKED, *tokens.TRIGGERS, *detectors.TRIGGERS))
 _ANYTHING = _combined((_MASKED, *tokens.TRIGGERS, *detectors.TRIGGERS, *assignments.TRIGGERS))
 
 
-def _findings(data: bytes) -> list[Finding]:
-    found: list[Finding] = []
+def _findings(data: bytes) -> Iterator[Finding]:
     position = 0
     while hit := _ANYTHING.search(data, position):
         start = hit.start()
         # Where nothing comes of a hit, another may begin inside it.
         position = start + 1
-        outcome = _token_at(data, start) or assignments.at(data, start)
-        if isinstance(outcome, assignments.Value):
-            # A known form inside a value says more than the name before it.
-            known = _tokens_within(data, outcome.start, outcome.end)
-            found += known or outcome.findings
-            position = max(outcome.resume, *(each.end for each in known)) if known else outcome.resume
-        elif isinstance(outcome, Finding):
-            found.append(outcome)
+        if outcome := _token_at(data, start):
             position = outcome.end
-        elif isinstance(outcome, Skip):
-            position = outcome.end
-    return found
+            if isinstance(outcome, Finding):
+                yield outcome
+        elif assigned := assignments.at(data, start):
+            # A known form inside a value says more than the name before it, and is found next.
+            if _has_token(data, assigned.start, assigned.end):
+                position = assigned.start
+            else:
+                position = assigned.end
+                yield assigned
 
 
-def _tokens_within(data: bytes, start: int, end: int) -> list[Finding]:
-    found: list[Finding] = []
-    while start < end and (hit := _TOKENS.search(data, start, end)):
+def _has_token(data: bytes, start: int, end: int) -> bool:
+    """Whether a secret of a known form begins in there; it may end after it, as a key in PEM does."""
+    end = min(end, start + assignments.LONGEST_READ)
+    while (hit := _TOKENS.search(data, start, end + _LONGEST_TRIGGER)) and hit.start() < end:
         outcome = _token_at(data, hit.start())
         if isinstance(outcome, Finding):
-            found.append(outcome)
+            return True
         start = outcome.end if outcome else hit.start() + 1
-    return found
+    return False
 
 
 def _token_at(data: bytes, start: int) -> Finding | Skip | None:

@@ -21,7 +21,7 @@ from recollect.rules.masking.judgement import is_made_up
 
 _HINTS = (
     rb"(?i:(?:ibm|cloud[_-]?iam|cos|cloudant|softlayer)[a-z_-]{0,20}[\"']?(?:[:=]|\]))",
-    rb"(?i:api\.softlayer\.com/soap/v3)",
+    rb"(?i:https?://api\.softlayer\.com/soap/v3)",
     rb"sq0csp-",
     rb"[0-9a-z]{32}-us[0-9]",
 )
@@ -46,7 +46,7 @@ def at(data: bytes, start: int) -> Finding | None:
     window = data[start : start + _WINDOW].split(b"\n", 1)[0].decode("latin-1")
     for kind, plugin in _KINDS:
         for pattern in plugin.denylist:
-            if match := pattern.search(window):
+            if match := pattern.match(window):
                 group = match.lastindex or 0
                 if not is_made_up(match[group]):
                     return finding(data, start + match.start(group), start + match.end(group), kind)

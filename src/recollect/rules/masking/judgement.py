@@ -10,12 +10,12 @@ from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString,
 _PLACEHOLDER = re.compile(
     r"""(?ix) (?:^|[\W_]) (?: your | my | example | sample | dummy | fake | placeholder | redacted | removed | hidden
           | insert | replace | change[-_]?me | changeit | todo | tbd | here | value | tu | dein | ihr ) (?:$|[\W_])
-        | xxx | \*\*\* | \.\.\. | … | •• | EXAMPLE | ^[<{%$\[(] | \[secret: | 0{8} | 12345678[9a] | abcdef[0g] """
+        | xxx | \*\*\* | \.\.\. | … | •• | EXAMPLE | ^[<{%$\[(] | \[secret | 0{8} | 12345678[9a] | abcdef[0g] """
 )
 _CODE = re.compile(
     r"""(?x) [(){}\[\]] | -> | :: | ^[@&*!~] | /\*
         | ^[A-Za-z_$][\w$]* (?: \??\. [A-Za-z_$][\w$]* )+ $     # settings.password
-        | ^\.{0,2}/ | ://                                       # a path, an address """
+        | ^\.{0,2}/ | :// | ^[A-Za-z]:[\\/]                                       # a path, an address """
 )
 _NOTHING = frozenset(
     """none null nil true false undefined string number boolean bytes object required optional hidden disabled enabled

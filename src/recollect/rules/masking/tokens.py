@@ -14,14 +14,14 @@ from recollect.rules.masking.judgement import is_made_up, is_placeholder
 
 
 class Kind(NamedTuple):
-    """``trigger`` is where one may begin, for the combined pattern; ``exact`` is the whole of it.
+    """``beginning`` is what the combined pattern looks for; ``exact`` is the whole of it.
 
     Both are bounded wherever they can still fail, so that no text makes them slow. Where ``exact`` has a group
     ``secret``, that is what is masked.
     """
 
     name: str
-    trigger: bytes
+    beginning: bytes
     exact: re.Pattern[bytes]
     made_up: Callable[[str], bool] = is_made_up
 
@@ -30,8 +30,7 @@ def _kind(
     name: str, start: str, rest: str, *, first: str = "", made_up: Callable[[str], bool] = is_made_up
 ) -> Kind:
     """``rest`` follows ``start``; ``first`` is as much of it as the combined pattern needs to be seldom wrong."""
-    trigger = BORDER + f"(?:{start}){first}".encode()
-    return Kind(name, trigger, re.compile(f"(?:{start}){rest}".encode()), made_up)
+    return Kind(name, f"(?:{start}){first}".encode(), re.compile(f"(?:{start}){rest}".encode()), made_up)
 
 
 def _has_no_digit(secret: str) -> bool:
@@ -61,7 +60,11 @@ KINDS = (
     _kind("AWS key id", "AKIA|ASIA|ABIA|ACCA", r"[A-Z2-7]{16}" + _END, first="[A-Z2-7]{8}"),
     _kind("GitHub", "gh[pousr]_", r"[A-Za-z0-9]{36,}", first="[A-Za-z0-9]{8}"),
     _kind("GitHub", "github_pat_", r"[A-Za-z0-9_]{22,}"),
-    _kind("GitLab", "gl(?:pat|dt|rt|ft|soat|ptt|cbt|imt|agent|oas|ffct)-", rf"{_W}[A-Za-z0-9_.-]{{18,}}\w"),
+    _kind(
+        "GitLab",
+        "gl(?:pat|dt|rt|ft|soat|ptt|cbt|imt|agent|oas|ffct)-",
+        rf"{_W}{{20,}}(?:\.[A-Za-z0-9]{{2,12}}){{0,2}}",
+    ),
     _kind("GitLab", "GR1348941", rf"{_W}{{20,}}"),
     _kind("Slack", "xox[abdeoprs]-|xapp-", r"[A-Za-z0-9-]{16,}"),
     _kind(
@@ -107,7 +110,7 @@ KINDS = (
     _kind("Vault", r"hv[sb]\.", rf"{_W}{{24,}}"),
     _kind("Tailscale", "tskey-", rf"{_W}{{16,}}"),
     _kind("Postman", "PMAK-", rf"{_W}{{40,}}"),
-    _kind("Artifactory", "AKC", r"[A-Za-z0-9]{30,}", first="[A-Za-z0-9]{8}"),
+    _kind("Artifactory", "AKCp", r"[A-Za-z0-9]{50,}", first="[A-Za-z0-9]{8}"),
     _kind("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{40,}"),
     _kind(
         "bearer",
@@ -158,10 +161,13 @@ _SCHEMES = {
 _SCHEME = re.compile(r"([a-z][a-z0-9]+)[a-z0-9+.-]*$")
 
 TRIGGERS = (
-    *(kind.trigger for kind in KINDS),
+    *(BORDER + kind.beginning for kind in KINDS),
     rb"-----BEGIN [A-Z0-9 ]{0,33}PRIVATE KEY",
     rb"://[^\s/:@\"'<>`]{0,100}:[^\s/\"'<>`]{3}",
 )
+
+
+_BEGINNING = re.compile(b"|".join(b"(?P<kind%d>%s)" % (n, kind.beginning) for n, kind in enumerate(KINDS)))
 
 
 def at(data: bytes, start: int) -> Finding | Skip | None:
@@ -170,13 +176,18 @@ def at(data: bytes, start: int) -> Finding | Skip | None:
         return _private_key(data, start)
     if data.startswith(b"://", start):
         return _login(data, start)
-    for kind in KINDS:
-        if match := kind.exact.match(data, start):
-            begin, end = match.span("secret" if "secret" in kind.exact.groupindex else 0)
-            if kind.made_up(data[begin:end].decode("ascii")):
-                return Skip(end)
-            return finding(data, begin, end, kind.name)
-    return None
+    begun = _BEGINNING.match(data, start)
+    if not begun or not begun.lastgroup:
+        return None
+    kind = KINDS[int(begun.lastgroup.removeprefix("kind"))]
+    if not (match := kind.exact.match(data, start)):
+        return None
+    begin, end = match.span("secret" if "secret" in kind.exact.groupindex else 0)
+    return (
+        Skip(end)
+        if kind.made_up(data[begin:end].decode("utf-8", "replace"))
+        else finding(data, begin, end, kind.name)
+    )
 
 
 def _private_key(data: bytes, start: int) -> Finding | None:
