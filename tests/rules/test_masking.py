@@ -154,6 +154,8 @@ NAMED = [
     (f"mysqldump --password={_WORD} shop", _WORD, "passwd"),
     (f"vault --db-password {_WORD} up", _WORD, "passwd"),
     (f"curl -u admin:{_WORD} localhost", _WORD, "login"),
+    ('password: "(p4ss)[w0rd]"', "(p4ss)", "passwd"),
+    (f"password={_WORD}/ibm_cloud: none", _WORD, "passwd"),
     (f"contraseña: {_WORD}", _WORD, "passwd"),
     (f"La contraseña es {_WORD}", _WORD, "passwd"),
     (f"clave = '{_PASSWORD}'", _PASSWORD, "passwd"),
@@ -311,11 +313,37 @@ def test_masking_twice_changes_nothing_and_never_doubles_the_length(text: str) -
 
 
 HOSTILE = [
-    "aaaa=aaaa", '"', "'", "/", "\\", "://", "://a:", "://a:b@", "password=", 'password="', "password:'\"", "secret: ", "token is ",
-    "--token ", "sk-", "sk-a1b2c3d4", "eyJaaaaaaaa-", "eyJaaaaaaaa.eyJaaaaaaaa-", "glpat-", "Bearer ", "-----BEGIN PRIVATE KEY-----",
-    "-----BEGIN PRIVATE KEY-----\n" + "a" * 30, "4111 1111 ", "ibm_api_key=", "SG.aaaaaaaa-", "[secret: ", "passwordpassword_", "M" * 25 + ".",
-    "key_1" * 5, "PASSWORD=a1",
-]  # fmt: skip
+    "aaaa=aaaa",
+    '"',
+    "'",
+    "/",
+    "\\",
+    "://",
+    "://a:",
+    "://a:b@",
+    "password=",
+    'password="',
+    "password:'\"",
+    "secret: ",
+    "token is ",
+    "--token ",
+    "sk-",
+    "sk-a1b2c3d4",
+    "eyJaaaaaaaa-",
+    "eyJaaaaaaaa.eyJaaaaaaaa-",
+    "glpat-",
+    "Bearer ",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n" + "a" * 30,
+    "4111 1111 ",
+    "ibm_api_key=",
+    "SG.aaaaaaaa-",
+    "[secret: ",
+    "passwordpassword_",
+    "M" * 25 + ".",
+    "key_1" * 5,
+    "PASSWORD=a1",
+]
 
 
 def _work(text: str) -> int:
@@ -336,7 +364,7 @@ def _work(text: str) -> int:
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_twice_the_hostile_text_is_at_most_twice_the_work(piece: str) -> None:
-    text = piece * (50_000 // len(piece))
+    text = piece * (10_000 // len(piece))
     mask(text)
     assert _work(text + text) <= 2.1 * _work(text) + 100
 
@@ -362,7 +390,7 @@ def _retries(parts: Any, *, last: bool = True) -> bool:
                 return True
         elif name == "MAX_REPEAT":
             least, most, inner = argument
-            unbounded = most is re._constants.MAXREPEAT  # type: ignore[attr-defined]
+            unbounded = most is re._constants.MAXREPEAT
             if (unbounded and followed) or _retries(inner, last=not followed and not unbounded):
                 return True
             followed = followed or least > 0
@@ -374,4 +402,4 @@ def _retries(parts: Any, *, last: bool = True) -> bool:
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.pattern[:24].decode())
 def test_no_pattern_goes_over_the_same_text_again(pattern: re.Pattern[bytes]) -> None:
     """What has no bound comes last: nothing after it can fail and make it try a shorter one."""
-    assert not _retries(re._parser.parse(pattern.pattern))  # type: ignore[attr-defined]
+    assert not _retries(re._parser.parse(pattern.pattern))

@@ -1,7 +1,7 @@
 """Secrets in a text give way to ``[secret: <kind>]`` before the text is stored or sent to a model.
 
-One combined pattern runs over the whole text, on RE2: in one pass, in time linear in its length. It finds where a
-secret may begin. Only there do the exact patterns look, and the judgement whether a value is real.
+One combined pattern runs over the whole text, on RE2: in one pass, in time linear in its length. It finds
+where a secret may begin. Only there do the exact patterns look, and the judgement whether a value is real.
 """
 
 from __future__ import annotations
@@ -66,22 +66,23 @@ def _findings(data: bytes) -> Iterator[Finding]:
                 yield outcome
         elif assigned := assignments.at(data, start):
             # A known form inside a value says more than the name before it, and is found next.
-            if _has_token(data, assigned.start, assigned.end):
-                position = assigned.start
-            else:
-                position = assigned.end
+            token = _first_token(data, assigned.start, assigned.end)
+            if token is not None:
+                assigned = assignments.at(data, start, before=token)
+            if assigned:
                 yield assigned
+                position = assigned.end
 
 
-def _has_token(data: bytes, start: int, end: int) -> bool:
-    """Whether a secret of a known form begins in there; it may end after it, as a key in PEM does."""
+def _first_token(data: bytes, start: int, end: int) -> int | None:
+    """Where a secret of a known form begins in there; it may end after it, as a key in PEM does."""
     end = min(end, start + assignments.LONGEST_READ)
     while (hit := _TOKENS.search(data, start, end + _LONGEST_TRIGGER)) and hit.start() < end:
         outcome = _token_at(data, hit.start())
         if isinstance(outcome, Finding):
-            return True
+            return int(hit.start())
         start = outcome.end if outcome else hit.start() + 1
-    return False
+    return None
 
 
 def _token_at(data: bytes, start: int) -> Finding | Skip | None:

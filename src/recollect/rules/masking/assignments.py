@@ -7,7 +7,7 @@ import re
 from recollect.rules.masking.finding import Finding
 from recollect.rules.masking.judgement import is_environment_value, is_key, is_made_up, is_password, is_random
 
-_PASSWORD = (
+_PASSWORD = (  # noqa: S105 - names of passwords
     r"_?(?:passwor[dt]|passwd|pass[-_]?phrase|passcode)|pwd|(?:\b|_)pass|contrase(?:ñ|Ñ|n)a|\bclave|kennwort|senha"
     r"|mot[-_ ]de[-_ ]passe"
 )
@@ -55,12 +55,15 @@ _PROSE = re.compile(_IS.encode())
 _ENVIRONMENT = re.compile(rb"(?<![a-z])[A-Z][A-Z0-9_]*=$")
 
 
-def at(data: bytes, start: int) -> Finding | None:
-    """The secret that is assigned to the name that begins here, if it is one."""
+def at(data: bytes, start: int, before: int | None = None) -> Finding | None:
+    """The secret that is assigned to the name that begins here, if it is one; no further than ``before``."""
     name = _NAME.match(data, start) or _FLAGGED.match(data, start)
     if not name:
         return None
     begin, end, quoted = _value(data, name.end())
+    if before is not None:
+        # What comes before :// only says how an address is read.
+        end = begin if data.startswith(b"://", before) else before
     if not _is_secret(data, name, data[begin:end].decode("utf-8", "replace"), quoted=quoted):
         return None
     if end == begin + LONGEST_READ and (rest := _BARE.match(data, end)):

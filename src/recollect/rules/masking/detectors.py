@@ -1,7 +1,7 @@
 """The kinds that detect-secrets knows and :mod:`tokens` does not.
 
-Its plugins are asked one by one, and only for their patterns: its scanner reads settings of the whole process, opens
-files and asks the issuer over the network whether a key works.
+Its plugins are asked one by one, and only for their patterns: its scanner reads settings of the whole
+process, opens files and asks the issuer over the network whether a key works.
 """
 
 from __future__ import annotations

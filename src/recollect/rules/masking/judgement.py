@@ -8,19 +8,21 @@ from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString,
 
 # The words are whole words of the value: in a random string they turn up by chance.
 _PLACEHOLDER = re.compile(
-    r"""(?ix) (?:^|[\W_]) (?: your | my | example | sample | dummy | fake | placeholder | redacted | removed | hidden
-          | insert | replace | change[-_]?me | changeit | todo | tbd | here | value | tu | dein | ihr ) (?:$|[\W_])
-        | xxx | \*\*\* | \.\.\. | … | •• | EXAMPLE | ^[<{%$\[(] | \[secret | 0{8} | 12345678[9a] | abcdef[0g] """
+    r"""(?ix) (?:^|[\W_])
+          (?: your | my | example | sample | dummy | fake | placeholder | redacted | removed | hidden | insert | replace
+            | change[-_]?me | changeit | todo | tbd | here | value | tu | dein | ihr ) (?:$|[\W_])
+        | x{4} | \*\*\* | \.\.\. | … | •• | EXAMPLE | \[secret | 0{8} | 12345678[9a] | abcdef[0g]
+        | ^[<{\[] | ^\$[a-z_{(] | ^%\(?\w*\)?[s%]?$ | \{[\w.]*\} """
 )
 _CODE = re.compile(
     r"""(?x) [(){}\[\]] | -> | :: | ^[@&*!~] | /\*
-        | ^[A-Za-z_$][\w$]* (?: \??\. [A-Za-z_$][\w$]* )+ $     # settings.password
-        | ^\.{0,2}/ | :// | ^[A-Za-z]:[\\/]                                       # a path, an address """
+        | ^[A-Za-z_$][\w$]* (?: \??\. [A-Za-z_$][\w$]* )+ $     # settings.password"""
 )
+_ADDRESS = re.compile(r"^\.{0,2}/|://|^[A-Za-z]:[\\/]")
 _NOTHING = frozenset(
-    """none null nil true false undefined string number boolean bytes object required optional hidden disabled enabled
-    invalid missing incorrect expired forbidden default unknown text input field label prompt bearer basic oauth
-    plain plaintext encrypted hashed masked obligatorio requerido oculto erforderlich ungültig""".split()
+    "none null nil true false undefined string number boolean bytes object required optional hidden disabled "
+    "enabled invalid missing incorrect expired forbidden default unknown text input field label prompt bearer "
+    "basic oauth plain plaintext encrypted hashed masked obligatorio requerido oculto erforderlich ungültig".split()  # noqa: SIM905 - shorter than a list
 )
 _SECRETISH = re.compile(
     r"(?i)pass|pwd|secret|token|key|credential|auth|contrase|clave|kennwort|geheim|schl.{1,2}ssel|login"
@@ -58,7 +60,7 @@ def is_random(value: str) -> bool:
 
 def is_password(value: str, *, quoted: bool) -> bool:
     """A person chose it, and code would not mean a variable by it."""
-    if len(value) < 6 or not _could_be_real(value):
+    if len(value) < 6 or not _could_be_real(value) or (_CODE.search(value) and not quoted):
         return False
     if _IDENTIFIER.match(value) and _SECRETISH.search(value) and not (quoted and _DIGIT.search(value)):
         return False
@@ -69,18 +71,20 @@ def is_password(value: str, *, quoted: bool) -> bool:
 
 def is_key(value: str) -> bool:
     """A machine issued it."""
-    return len(value) >= 8 and _could_be_real(value) and not _UUID.match(value) and _is_mixed(value, 6)
+    if len(value) < 8 or _CODE.search(value) or _UUID.match(value):
+        return False
+    return _could_be_real(value) and _is_mixed(value, 6)
 
 
 def is_environment_value(value: str) -> bool:
     """The right side of ``NAME=``: whatever it is, it is meant."""
-    return len(value) >= 6 and _could_be_real(value) and not value.isdigit()
+    return len(value) >= 6 and _could_be_real(value) and not _CODE.search(value) and not value.isdigit()
 
 
 def _could_be_real(value: str) -> bool:
-    return not (
-        value.casefold() in _NOTHING or is_made_up(value) or _CODE.search(value) or _INTEGRITY.match(value)
-    )
+    if value.casefold() in _NOTHING or is_made_up(value):
+        return False
+    return not _ADDRESS.search(value) and not _INTEGRITY.match(value)
 
 
 def _is_mixed(value: str, length: int) -> bool:

@@ -1,4 +1,4 @@
-"""Secrets that are known by their own form: the tokens of vendors, keys in PEM, addresses with a password, cards."""
+"""Secrets known by their own form: tokens of vendors, keys in PEM, addresses with a password, cards."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from recollect.rules.masking.judgement import is_made_up, is_placeholder
 class Kind(NamedTuple):
     """``beginning`` is what the combined pattern looks for; ``exact`` is the whole of it.
 
-    Both are bounded wherever they can still fail, so that no text makes them slow. Where ``exact`` has a group
-    ``secret``, that is what is masked.
+    Both are bounded wherever they can still fail, so that no text makes them slow. A group ``secret`` in
+    ``exact`` is what is masked.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 def _kind(
     name: str, start: str, rest: str, *, first: str = "", made_up: Callable[[str], bool] = is_made_up
 ) -> Kind:
-    """``rest`` follows ``start``; ``first`` is as much of it as the combined pattern needs to be seldom wrong."""
+    """``rest`` follows ``start``; ``first`` is as much of it as makes the combined pattern seldom wrong."""
     return Kind(name, f"(?:{start}){first}".encode(), re.compile(f"(?:{start}){rest}".encode()), made_up)
 
 
@@ -77,7 +77,7 @@ KINDS = (
     _kind("Anthropic", "sk-ant-", rf"{_W}{{24,}}"),
     _kind("OpenAI", "sk-(?:proj|svcacct|admin|None)-", rf"{_W}{{24,}}"),
     _kind("API key", "sk-(?:or-v1-|lf-)?", rf"{_W}{{20,}}", first="[A-Za-z0-9]{8}", made_up=_has_no_digit),
-    _kind("Google", "AIza", rf"{_W}{{35}}(?!{_W})", first=_W + "{8}"),
+    _kind("Google", "AIza", rf"{_W}{{35}}{_END}", first=_W + "{8}"),
     _kind("Google OAuth", "GOCSPX-", rf"{_W}{{20,}}"),
     _kind("Google OAuth", r"ya29\.", r"[A-Za-z0-9_.-]{20,}"),
     _kind("Azure storage", "AccountKey=|SharedAccessKey=", r"(?P<secret>[A-Za-z0-9+/]{40,}={0,2})"),
@@ -89,7 +89,7 @@ KINDS = (
     _kind("SendGrid", r"SG\.", rf"{_W}{{16,64}}\.{_W}{{16,}}", first=_W + "{8}"),
     _kind("Mailgun", "key-", rf"[0-9a-z]{{32}}{_END}", first="[0-9a-z]{8}", made_up=_has_no_digit),
     _kind("Discord", "[MNO][A-Za-z0-9_-]{23,27}", rf"\.{_W}{{6}}\.{_W}{{27,}}", first=r"\."),
-    _kind("Telegram", "[0-9]{8,10}:", rf"A{_W}{{34}}(?!{_W})", first="A"),
+    _kind("Telegram", "[0-9]{8,10}:", rf"A{_W}{{34}}{_END}", first="A"),
     _kind("Heroku", "HRKU-", rf"{_W}{{36,}}"),
     _kind("DigitalOcean", "do[opr]_v1_", r"[0-9a-f]{40,}"),
     _kind("Hugging Face", "hf_|api_org_", r"[A-Za-z0-9]{30,}", first="[A-Za-z0-9]{8}"),
@@ -133,7 +133,8 @@ KINDS = (
     _kind(
         "card",
         r"4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|5[0-9]{2}|4[4-9][0-9])|35[0-9]{2}|3[47][0-9]{2}",
-        r"(?<![0-9][.-].{4})(?<![0-9].{4})(?:([ -]?)[0-9]{4}\1[0-9]{4}\1[0-9]{4}|([ -]?)[0-9]{6}\2[0-9]{5})(?![\w.-]?[0-9])",
+        r"(?<![0-9][.-].{4})(?<![0-9].{4})"
+        r"(?:([ -]?)[0-9]{4}\1[0-9]{4}\1[0-9]{4}|([ -]?)[0-9]{6}\2[0-9]{5})(?![\w.-]?[0-9])",
         first="[ -]?[0-9]{4}[ -]?[0-9]{2}",
         made_up=_is_no_card,
     ),
@@ -147,10 +148,7 @@ _PEM_CUT_OFF = re.compile(
 )
 _PEM_KINDS = {"RSA", "EC", "DSA", "OPENSSH", "PGP", "ENCRYPTED"}
 
-_LOGIN = re.compile(
-    rb"://[^\s/:@\"'<>`]{0,100}:(?P<secret>[^\s/\"'<>`]{3,256})@[\w\[{$-]"
-    # Unescaped, a slash ends the address of the host: so one in the password takes a name before it, and an @ after.
-)
+_LOGIN = re.compile(rb"://[^\s/:@\"'<>`]{0,100}:(?P<secret>[^\s/\"'<>`]{3,256})@[\w\[{$-]")
 _SCHEMES = {
     "postgres": "postgres",
     "postgresql": "postgres",
@@ -183,6 +181,9 @@ def at(data: bytes, start: int) -> Finding | Skip | None:
     if not (match := kind.exact.match(data, start)):
         return None
     begin, end = match.span("secret" if "secret" in kind.exact.groupindex else 0)
+    # Hyphens belong to many tokens, but these begin the next secret.
+    if (pem := data.find(b"-----BEGIN", begin, end)) >= 0:
+        end = pem
     return (
         Skip(end)
         if kind.made_up(data[begin:end].decode("utf-8", "replace"))
