@@ -1,1 +1,1 @@
-"""The rules faculty: what a team says in its chats, and the rules that follow from it."""
+"""Rules: what a team corrects and repeats in its chats becomes proposed rules."""
