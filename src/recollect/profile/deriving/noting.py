@@ -78,7 +78,7 @@ class Notes:
 
     def _essence(self, text: str) -> frozenset[str]:
         if text not in self._essences:
-            self._essences[text] = essence(text)
+            self._essences[text] = essence(text, self._denying)
         return self._essences[text]
 
 
