@@ -44,9 +44,7 @@ def edits(draw: st.DrawFn) -> tuple[Any, Any]:
 
 def edited(value: Any, chance: Random, new: Any) -> Any:
     if isinstance(value, dict):
-        changed = {
-            key: edited(member, chance, new) for key, member in value.items() if chance.random() < 0.9
-        }
+        changed = {key: edited(member, chance, new) for key, member in value.items() if chance.random() < 0.9}
         return {**changed, chance.choice(KEYS): new} if chance.random() < 0.3 else changed
     if isinstance(value, list):
         elements = [edited(element, chance, new) for element in value if chance.random() < 0.9]
