@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from recollect.profile.patch import InvalidPatch, PatchFailed, apply
 from recollect.profile.pointer import parse, written
+
+# A machine with much else to do is no fault of the code's.
+unhurried = settings(deadline=None)
 
 KEYS = ["", "a", "b", "0", "1", "01", "-", "~", "/", "~1", "~0", "é", "\ufb33", "\U0001f600", 'q"\\', "\n"]
 NUMBERS = [0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63), 0.0, -0.0, 1.0, -1.0, 0.1, 1e-5, 1.5e-7, 5e-324]
@@ -76,12 +81,13 @@ def patch_for(document: Any, chance: Random, new: Any) -> list[dict[str, Any]]:
     return patch
 
 
-def _places(value: Any, path: str) -> Any:
+def _places(value: Any, path: str) -> Iterator[str]:
     yield path
-    members = value.items() if isinstance(value, dict) else ()
-    members = enumerate(value) if isinstance(value, list) else members
-    for key, member in members:
-        yield from _places(member, path + written([str(key)]))
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _places(member, path + written([str(key)]))
 
 
 def _at(document: Any, path: str) -> Any:

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from recollect.db.database import Database
 from recollect.profile.canonical import canonical, checksum, same, stored
-from tests.profile.documents import LARGE, NUMBERS, documents, edits
+from tests.profile.documents import LARGE, NUMBERS, documents, edits, unhurried
 
 ThroughJsonb = Callable[[Any], Any]
 
@@ -73,6 +73,7 @@ def test_keys_are_sorted_by_their_utf_16_units() -> None:
     assert list(json.loads(canonical({"deep": [dict.fromkeys(keys)]}))["deep"][0]) == in_order
 
 
+@unhurried
 @given(documents)
 def test_it_is_rfc_8785_but_for_whole_floats_and_large_integers(document: Any) -> None:
     exact = _without_exceptions(document)
@@ -93,12 +94,14 @@ def _without_exceptions(value: Any) -> Any:
     return value
 
 
+@unhurried
 @given(documents)
 def test_what_is_read_back_from_the_text_has_the_same_text(document: Any) -> None:
     for read in (json.loads, from_json):
         assert canonical(read(canonical(document))) == canonical(document)
 
 
+@unhurried
 @given(edits())
 def test_two_documents_are_the_same_exactly_if_their_texts_are(pair: tuple[Any, Any]) -> None:
     one, other = pair

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from recollect.profile import diffing
 from recollect.profile.canonical import canonical
 from recollect.profile.patch import MAX_OPERATIONS, apply, diff, replay
-from tests.profile.documents import documents, edits
+from tests.profile.documents import documents, edits, unhurried
 
 GOALS = [{"goal": f"goal {n}", "since": n, "parts": ["a", "b"]} for n in range(8)]
 
@@ -39,6 +39,7 @@ def test_the_patch_leads_from_one_document_to_the_other(pair: tuple[Any, Any]) -
     assert canonical(list(pair)) == canonical(list(given_pair))
 
 
+@unhurried
 @given(edits())
 def test_another_implementation_reads_the_patch_alike(pair: tuple[Any, Any]) -> None:
     before, after = pair
@@ -57,6 +58,7 @@ def test_the_patch_is_right_however_coarsely_lists_are_compared(pair: tuple[Any,
         assert canonical(apply(before, diff(before, after))) == canonical(after)
 
 
+@unhurried
 @given(documents)
 def test_between_equal_documents_there_is_nothing(document: Any) -> None:
     assert diff(document, copy.deepcopy(document)) == []
@@ -154,7 +156,7 @@ def test_a_list_is_rewritten_where_that_is_by_far_shorter() -> None:
 @pytest.mark.parametrize("length", [9_000, 30_000])
 def test_small_changes_to_a_long_list_are_a_small_patch(length: int) -> None:
     chance = Random(1)
-    before = [{"id": n, "text": f"text {n}"} for n in range(length // 10)]
+    before: list[Any] = [{"id": n, "text": f"text {n}"} for n in range(length // 10)]
     before += [f"text {n}" for n in range(length - len(before))]
     after = list(before)
     for _ in range(20):

@@ -25,7 +25,7 @@ from recollect.profile.patch import (
     operations,
     replay,
 )
-from tests.profile.documents import documents, edits, patch_for
+from tests.profile.documents import documents, edits, patch_for, unhurried
 
 
 def add(path: str, value: Any) -> dict[str, Any]:
@@ -119,8 +119,17 @@ ODD_KEYS = {
         ({"1e0": "x"}, [is_("/1e0", "x")], {"1e0": "x"}),
         (
             ODD_KEYS,
-            [is_("/", 0), is_("/~1", 1), is_("/~0", 2), is_("/~01", 3), is_("/m~0n", 4), is_("/a~1b", 5)]
-            + [is_("/ ", 6), is_('/k"l', 7), is_("/i\\j", 8), is_("/c%d", 9), is_("/é", 10)],
+            [
+                *(
+                    is_("/", 0),
+                    is_("/~1", 1),
+                    is_("/~0", 2),
+                    is_("/~01", 3),
+                    is_("/m~0n", 4),
+                    is_("/a~1b", 5),
+                ),
+                *(is_("/ ", 6), is_('/k"l', 7), is_("/i\\j", 8), is_("/c%d", 9), is_("/é", 10)),
+            ],
             ODD_KEYS,
         ),
         # What an operation does not know is passed over.
@@ -237,6 +246,7 @@ def test_what_is_no_json_is_refused(value: Any) -> None:
         apply({}, [add("/n", value)])
 
 
+@unhurried
 @given(documents, st.randoms(use_true_random=False), documents)
 def test_neither_document_nor_patch_is_changed_nor_is_an_earlier_result(
     document: Any, chance: Random, new: Any
@@ -252,6 +262,7 @@ def test_neither_document_nor_patch_is_changed_nor_is_an_earlier_result(
     assert canonical(result) == text
 
 
+@unhurried
 @given(documents, st.randoms(use_true_random=False), documents)
 def test_another_implementation_comes_to_the_same_result(document: Any, chance: Random, new: Any) -> None:
     patch = patch_for(document, chance, new)
@@ -259,6 +270,7 @@ def test_another_implementation_comes_to_the_same_result(document: Any, chance: 
     assert canonical(apply(document, patch)) == canonical(jsonpatch.apply_patch(document, patch))
 
 
+@unhurried
 @given(documents, st.randoms(use_true_random=False), documents)
 def test_the_size_is_known_at_every_step(document: Any, chance: Random, new: Any) -> None:
     draft = Draft(document, watched=True)
@@ -332,6 +344,7 @@ def test_a_document_is_nested_no_deeper_than_may_be_sent() -> None:
             apply(deepest, deeper)
 
 
+@unhurried
 @given(edits())
 def test_a_history_is_replayed_in_one_go(pair: tuple[Any, Any]) -> None:
     before, after = pair
