@@ -129,7 +129,7 @@ def test_postgres_gives_a_number_back_as_it_was(through_jsonb: ThroughJsonb, num
     assert (type(read), read) == (type(number), number)
 
 
-@hypothesis_settings(max_examples=500, deadline=None)
+@hypothesis_settings(max_examples=200, deadline=None)
 @given(documents)
 def test_postgres_gives_a_document_back_with_the_same_text(
     through_jsonb: ThroughJsonb, document: Any
