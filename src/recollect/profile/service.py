@@ -100,19 +100,22 @@ class Profile:
         user_id: UUID,
         document: Document,
         *,
-        base: int | None = None,
+        base: Snapshot | int | None = None,
         reason: str | None = None,
         origin: Origin = "edit",
         by: str | None = None,
     ) -> Snapshot:
-        """Store a whole document as what it changes."""
+        """Store a whole document as what it changes. Who has read the version that it was made from hands
+        it in, and it need not be read again."""
 
         async def change(reading: Transaction, head: Snapshot) -> Document:
-            if base is None or base == head.version:
-                return document
-            return merged(await self._earlier(reading, user_id, base, head), document, head)
+            start = head if base is None else base
+            if isinstance(start, int):
+                start = await self._earlier(reading, user_id, start, head)
+            return merged(start, document, head)
 
-        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by)
+        known = base if isinstance(base, Snapshot) else None
+        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by, known=known)
 
     async def merge_patch(
         self,
@@ -303,11 +306,13 @@ class Profile:
         reason: str | None,
         origin: Origin = "edit",
         by: str | None = None,
+        known: Snapshot | None = None,
     ) -> Snapshot:
-        """Add what ``change`` makes of the latest version; again, if somebody else was first."""
+        """Add what ``change`` makes of the latest version, which may be known; again, if somebody else was
+        first."""
         for _ in range(TRIES):
             async with tx.going_on() as writing:
-                head = await self._read(writing, user_id)
+                head, known = known or await self._read(writing, user_id), None
                 if self.schema.is_behind(head.document):
                     document = self.schema.migrated(head.document)
                     await self._add(writing, user_id, head, document, origin="migration")
