@@ -269,6 +269,11 @@ def test_each_of_several_secrets_is_named_in_order() -> None:
     assert mask(f"{first} {second} {first}").kinds == ("npm", "GitLab", "npm")
 
 
+def test_the_name_in_a_mask_announces_nothing() -> None:
+    text = f"[secret: RSA private key]={_WORD}"
+    assert mask(text) == (text, ())
+
+
 def test_neither_files_nor_the_network_nor_settings_of_the_process_are_used() -> None:
     seen: list[str] = []
     watching = True
