@@ -19,6 +19,7 @@ from recollect.profile import patch as patches
 from recollect.profile import store
 from recollect.profile.blaming import Blamed
 from recollect.profile.canonical import canonical, checksum, same
+from recollect.profile.merging import clashes, rebase
 from recollect.profile.models import (
     ActivityKind,
     Blame,
@@ -37,6 +38,7 @@ from recollect.profile.models import (
     Verified,
     Version,
 )
+from recollect.profile.readable import readable
 from recollect.profile.schemas import Schema
 from recollect.profile.store import queries
 
@@ -191,7 +193,7 @@ class Profile:
         after = await self._read(tx, user_id, version=to_version)
         made = patches.diff(before.document, after.document)
         news = [each for each in made if each["path"].split("/")[1:] not in ([name] for name in KEPT_BY_US)]
-        told = [change.line for change in patches.readable(news, before.document)]
+        told = readable(news, before.document)
         return Difference(from_version=before.version, to_version=after.version, patch=made, text=told)
 
     async def blame(self, tx: Transaction, user_id: UUID, path: str) -> Blame:
@@ -354,14 +356,14 @@ def merged(base: Snapshot, ours: Document, head: Snapshot) -> Document:
         return ours
     theirs = patches.diff(_bare(base.document), _bare(head.document))
     mine = patches.diff(_bare(base.document), _bare(ours))
-    if clashing := patches.clashes(mine, theirs, _bare(base.document)):
+    if clashing := clashes(mine, theirs, _bare(base.document)):
         raise StaleVersion(
             f"The profile is at version {head.version} now, and {', '.join(clashing[:5])} has changed since "
             f"version {base.version}; read it again and make the change anew.",
             current_version=head.version,
             paths=list(clashing[:100]),
         )
-    made: Document = patches.apply(_bare(head.document), patches.rebase(mine, theirs, _bare(base.document)))
+    made: Document = patches.apply(_bare(head.document), rebase(mine, theirs, _bare(base.document)))
     return {**made, **{name: head.document[name] for name in KEPT_BY_US if name in head.document}}
 
 
