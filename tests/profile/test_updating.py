@@ -25,8 +25,16 @@ from tests.support.model_server import Asked, Behaviour, Fails, Hangs, HangsUp, 
 
 pytestmark = pytest.mark.anyio
 
-NOTE = NewActivity(kind="note", content="My Inner Critic was loud before the talk. I want to feel calm on stage.")
-CRITIC = {"name": "Inner Critic", "status": "active", "recency_score": 0.9, "influence_score": 0.7, "goals": []}
+NOTE = NewActivity(
+    kind="note", content="My Inner Critic was loud before the talk. I want to feel calm on stage."
+)
+CRITIC = {
+    "name": "Inner Critic",
+    "status": "active",
+    "recency_score": 0.9,
+    "influence_score": 0.7,
+    "goals": [],
+}
 
 
 @pytest.fixture
@@ -136,7 +144,18 @@ async def test_an_unchanged_document_is_no_new_version(ada: Person, model: Model
         [HangsUp()] * 4,
         [Hangs()],
     ],
-    ids=["prose", "other-shape", "does-not-fit", "cut-off", "refused", "401", "400", "bytes", "hung-up", "slow"],
+    ids=[
+        "prose",
+        "other-shape",
+        "does-not-fit",
+        "cut-off",
+        "refused",
+        "401",
+        "400",
+        "bytes",
+        "hung-up",
+        "slow",
+    ],
 )
 async def test_a_model_that_fails_changes_nothing_and_the_run_is_recorded(
     ada: Person, model: ModelServer, behaviours: list[Behaviour]

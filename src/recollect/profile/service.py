@@ -22,6 +22,7 @@ from recollect.profile.canonical import canonical, checksum, same
 from recollect.profile.merging import clashes, rebase
 from recollect.profile.models import (
     ActivityKind,
+    AnotherVersion,
     Blame,
     DamagedHistory,
     Difference,
@@ -33,6 +34,7 @@ from recollect.profile.models import (
     RecordedActivity,
     Snapshot,
     StaleVersion,
+    UnknownActivity,
     UnknownVersion,
     Update,
     Verified,
@@ -50,6 +52,8 @@ MAX_DAMAGE_TOLD = 100
 KEPT_BY_US = ("version", "last_updated_by")
 
 Change = Callable[[Transaction, Snapshot], Awaitable[Document]]
+Precondition = Callable[[int], bool]
+"""Of the version that a profile is at."""
 
 
 class Profile:
@@ -78,12 +82,14 @@ class Profile:
         patch: Patch,
         *,
         base: int | None = None,
+        only_if: Precondition | None = None,
         reason: str | None = None,
         origin: Origin = "edit",
         by: str | None = None,
     ) -> Snapshot:
         """Add a version. A patch that was made from an earlier version (``base``) is brought onto the latest
-        where the two do not touch the same paths; otherwise ``StaleVersion`` tells what does."""
+        where the two do not touch the same paths; otherwise ``StaleVersion`` tells what does. With
+        ``only_if``, nothing is done unless that holds of the latest version."""
 
         async def change(reading: Transaction, head: Snapshot) -> Document:
             if base is None or base == head.version:
@@ -92,7 +98,7 @@ class Profile:
             start = await self._earlier(reading, user_id, base, head)
             return merged(start, patches.apply(start.document, patch), head)
 
-        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by)
+        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by, only_if=only_if)
 
     async def replace(
         self,
@@ -101,6 +107,7 @@ class Profile:
         document: Document,
         *,
         base: int | None = None,
+        only_if: Precondition | None = None,
         reason: str | None = None,
         origin: Origin = "edit",
         by: str | None = None,
@@ -112,7 +119,7 @@ class Profile:
                 return document
             return merged(await self._earlier(reading, user_id, base, head), document, head)
 
-        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by)
+        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by, only_if=only_if)
 
     async def merge_patch(
         self,
@@ -121,6 +128,7 @@ class Profile:
         wanted: Any,
         *,
         base: int | None = None,
+        only_if: Precondition | None = None,
         reason: str | None = None,
     ) -> Snapshot:
         """Add a version by a JSON Merge Patch (RFC 7396)."""
@@ -130,7 +138,7 @@ class Profile:
             made = patches.apply(start.document, patches.from_merge_patch(start.document, wanted))
             return merged(start, made, head)
 
-        return await self._write(tx, user_id, change, reason=reason)
+        return await self._write(tx, user_id, change, reason=reason, only_if=only_if)
 
     async def restore(
         self,
@@ -206,6 +214,8 @@ class Profile:
                 name: row[name] for name in ("created_at", "actor", "origin", "source_description")
             }
         version = blamed.last_changed(path)
+        if version == 0:
+            raise UnknownVersion("Nothing has been stored in this profile yet.")
         return Blame(path=path, version=version, **written[version])
 
     async def verify(self, tx: Transaction, user_id: UUID) -> Verified:
@@ -247,6 +257,11 @@ class Profile:
         parameters = {"user_id": user_id, "kind": kind, **_before(before), "limit": limit}
         rows = await tx.all(queries.list_activities, parameters, last=True)
         return [RecordedActivity(**row) for row in rows]
+
+    async def forget_activity(self, tx: Transaction, user_id: UUID, activity: UUID) -> None:
+        """Delete a record. What the profile has made of it stays."""
+        if not await tx.run(queries.delete_activity, {"user_id": user_id, "id": activity}, last=True):
+            raise UnknownActivity
 
     async def updates(
         self,
@@ -303,14 +318,24 @@ class Profile:
         reason: str | None,
         origin: Origin = "edit",
         by: str | None = None,
+        only_if: Precondition | None = None,
     ) -> Snapshot:
         """Add what ``change`` makes of the latest version; again, if somebody else was first."""
+        migrated: Snapshot | None = None
         for _ in range(TRIES):
             async with tx.going_on() as writing:
                 head = await self._read(writing, user_id)
+                # What we have made of the version that was meant is meant too.
+                is_ours = migrated is not None and migrated.version == head.version
+                if only_if is not None and not (is_ours or only_if(head.version)):
+                    raise AnotherVersion(
+                        f"The profile is at version {head.version} now; read it again and make the change "
+                        "anew.",
+                        current_version=head.version,
+                    )
                 if self.schema.is_behind(head.document):
                     document = self.schema.migrated(head.document)
-                    await self._add(writing, user_id, head, document, origin="migration")
+                    migrated = await self._add(writing, user_id, head, document, origin="migration")
                     continue
                 document = await change(writing, head)
                 added = await self._add(writing, user_id, head, document, origin=origin, reason=reason, by=by)
