@@ -79,7 +79,7 @@ async def test_a_thousand_histories_come_back_at_every_version_byte_for_byte(ser
         users = [await store.add_user(tx, f"user-{number}@example.com", None) for number in range(HISTORIES)]
     compared = 0
     for number, user_id in enumerate(users):
-        chance = random.Random(number)  # noqa: S311 - no secret
+        chance = random.Random(number)
         async with services.tenancy.acting_as(Caller.user(user_id)) as tx:
             written = [each async for each in versions_of(services, tx, user_id, chance)]
         async with services.tenancy.acting_as(Caller.user(user_id)) as tx:

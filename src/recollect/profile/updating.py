@@ -35,6 +35,7 @@ log = logger("profile")
 
 BY_RULES = "rules"
 SYSTEM = "system"
+OURS = ("version", "schema_version", "last_updated_by")
 AT_ONCE = 4
 MAX_GATHERED = 2_000
 ACTIVE_WITHIN = timedelta(days=1)
@@ -100,8 +101,9 @@ class Updater:
                 document, prompt_version, left_out = answer.document, answer.prompt_version, answer.left_out
         elif schema.derive is not None:
             document = schema.derive(base.document, gathered.activities, now)
-        ours = ("version", "schema_version", "last_updated_by")
-        document = {**document, **{name: base.document[name] for name in ours if name in base.document}}
+        # Which version it is of what, and whose, is not for it to say.
+        document = {name: value for name, value in document.items() if name not in OURS}
+        document |= {name: value for name, value in base.document.items() if name in OURS}
         self._bounds.check(base.document, document)
         schema.check(document)
         patch = diff(base.document, document)
