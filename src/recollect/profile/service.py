@@ -40,7 +40,8 @@ from recollect.profile.models import (
     Verified,
     Version,
 )
-from recollect.profile.readable import readable
+from recollect.profile.readable import Change as Told
+from recollect.profile.readable import changes
 from recollect.profile.schemas import Schema
 from recollect.profile.store import queries
 
@@ -200,8 +201,7 @@ class Profile:
         before = await self._read(tx, user_id, version=from_version)
         after = await self._read(tx, user_id, version=to_version)
         made = patches.diff(before.document, after.document)
-        news = [each for each in made if each["path"].split("/")[1:] not in ([name] for name in KEPT_BY_US)]
-        told = readable(news, before.document)
+        told = [str(change) for change in news(made, before.document)]
         return Difference(from_version=before.version, to_version=after.version, patch=made, text=told)
 
     async def blame(self, tx: Transaction, user_id: UUID, path: str) -> Blame:
@@ -390,6 +390,12 @@ def merged(base: Snapshot, ours: Document, head: Snapshot) -> Document:
         )
     made: Document = patches.apply(_bare(head.document), rebase(mine, theirs, _bare(base.document)))
     return {**made, **{name: head.document[name] for name in KEPT_BY_US if name in head.document}}
+
+
+def news(patch: Patch, before: Document) -> list[Told]:
+    """What a patch changes in the document it was made for, apart from what the service itself writes."""
+    kept = {f"/{name}" for name in KEPT_BY_US}
+    return changes([each for each in patch if each["path"] not in kept], before)
 
 
 def _bare(document: Document) -> Document:
