@@ -45,6 +45,7 @@ from recollect.web import (
     mail_pages,
     memories_pages,
     pages,
+    profile_pages,
     webhooks_pages,
 )
 
@@ -101,6 +102,7 @@ def create_app(services: Services) -> FastAPI:
         pages.router,
         memories_pages.router,
         brain_pages.router,
+        profile_pages.router,
         jobs_pages.router,
         events_pages.router,
         webhooks_pages.router,

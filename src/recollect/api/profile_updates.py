@@ -34,7 +34,7 @@ router = APIRouter(tags=["profile"], route_class=RecollectRoute)
 
 Administering = Annotated[Transaction, transaction("admin", lets_service_in=True)]
 ActivityId = Annotated[Id, Path(alias="activityId")]
-PromptVersion = Annotated[int, Digits, Path(alias="promptVersion", ge=1, le=LATEST)]
+PromptVersion = Annotated[int, Field(ge=1, le=LATEST), Digits, Path(alias="promptVersion")]
 
 
 class NewActivities(Model):
