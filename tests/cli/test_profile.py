@@ -16,6 +16,7 @@ from tests.conftest import Person
 
 pytestmark = pytest.mark.anyio
 
+PART = '{"part": {"id": "critic", "name": "Inner Critic"}}'
 NASTY = "\x1b]0;owned\x07[bold]x[/bold]"
 
 
@@ -129,7 +130,7 @@ async def test_what_is_recorded_is_listed_and_brings_the_profile_up_to_date(
     )
     again = await recollect("profile", "record", ana.email, "note", "-", "--external-id", "1", stdin="x")
     song = await recollect("profile", "record", ana.email, "song", "la")
-    await recollect("profile", "record", ben.email, "session", "--metadata", '{"part": "Critic"}')
+    await recollect("profile", "record", ben.email, "session", "--metadata", PART)
     updated = await recollect("profile", "update", ana.email)
     nothing, everybody, listed, runs, whose = await asyncio.gather(
         recollect("profile", "update", ana.email, "--json"),

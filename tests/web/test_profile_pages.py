@@ -58,15 +58,24 @@ async def test_the_state_is_readable_and_one_s_own(eva: Person, ana: Person) -> 
     await put(ana, summary="a secret of ana's")
     await put(eva, summary="Calm of late.", parts={"critic": CRITIC}, triggers_and_goals=[SPEAKING])
     await put(eva, parts={"critic": CRITIC | {"recency_score": 0.4}}, safety_notes="Slowly.", mood={"is": 1})
+    await put(eva, goals=[{"goal": "Sleep more."}])
 
     page = await seen(eva.http, "/profile")
 
     text = text_of(page)
-    for told in ("Version 2", "Calm of late.", "Inner Critic active", "0.40", "0.70", "Public speaking"):
+    for told in (
+        "Version 3",
+        "Goals Sleep more.",
+        "Calm of late.",
+        "Inner Critic active",
+        "0.40",
+        "0.70",
+        "Public speaking",
+    ):
         assert told in text
     for told in ("To feel safer during presentations.", "Feel calm", "Slowly.", '{ "is": 1 }', "colour"):
         assert told in text
-    assert 'points="0.0,2.0 100.0,12.0"' in page
+    assert 'points="0.0,2.0 50.0,12.0 100.0,12.0"' in page
     assert "a secret" not in page
     before = await seen(eva.http, "/profile?version=1")
     assert "0.90" in text_of(before)

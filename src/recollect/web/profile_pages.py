@@ -30,7 +30,7 @@ LATEST = 2**31 - 1
 SCORES = ("recency_score", "influence_score")
 # What the page shows in a form of its own.
 SHOWN = frozenset(
-    {"version", "last_updated_by", "summary", "parts", "triggers_and_goals", "safety_notes", "schema_version"}
+    {"version", "last_updated_by", "summary", "parts", "goals", "triggers_and_goals", "safety_notes"}
 )
 
 router = APIRouter(include_in_schema=False)
@@ -50,8 +50,8 @@ class Shown:
 
     @classmethod
     def of(cls, change: Change) -> Shown:
-        before = "" if change.kind == "added" else _written(change.before)
-        after = "" if change.kind == "removed" else _written(change.after)
+        before = "" if change.kind == "added" else _written(change.before, indent=None)
+        after = "" if change.kind == "removed" else _written(change.after, indent=None)
         parts = () if change.kind == "moved" else differences(before, after)
         return cls(change.kind, change.path, parts, change.origin)
 
@@ -205,6 +205,7 @@ async def _state_page(
         found=found,
         is_latest=version is None,
         parts=_parts(document, steps),
+        goals=_goals(document),
         triggers=_records(document.get("triggers_and_goals")),
         others={name: _written(value) for name, value in document.items() if name not in SHOWN},
         updates=await visitor.ask(lambda tx: profile.updates(tx, me.id, limit=UPDATES_SHOWN)),
@@ -229,7 +230,7 @@ def _parts(document: Document, steps: Sequence[Step]) -> list[PartShown]:
             name=str(part.get("name", key)),
             status=str(part.get("status", "")),
             scores={name: score for name in SCORES if (score := _score(part.get(name))) is not None},
-            goals=[str(each.get("goal", each)) for each in _records(part.get("goals"))],
+            goals=_goals(part),
             others=_written(rest)
             if (rest := {k: v for k, v in part.items() if k not in {"name", "status", "goals", *SCORES}})
             else "",
@@ -237,6 +238,10 @@ def _parts(document: Document, steps: Sequence[Step]) -> list[PartShown]:
         )
         for key, part in _named(document.get("parts")).items()
     ]
+
+
+def _goals(owner: Document) -> list[str]:
+    return [str(each.get("goal", each)) for each in _records(owner.get("goals"))]
 
 
 def _points(key: str, name: str, steps: Sequence[Step]) -> str:
@@ -265,8 +270,8 @@ def _records(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+def _written(value: Any, *, indent: int | None = 2) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 # The history
