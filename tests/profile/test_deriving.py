@@ -255,6 +255,11 @@ def test_goals_come_in_the_order_in_which_they_were_said() -> None:
     assert goals_of(derived) == ["Read", "Rest"]
 
 
+def test_what_was_said_at_the_same_moment_has_an_order_too() -> None:
+    told = [said("I want to rest."), said("I want to read."), said(goal="Sing"), said(goal="Dance")]
+    assert derive({}, told, NOW) == derive({}, told[::-1], NOW)
+
+
 def test_control_characters_are_left_out() -> None:
     derived = derive({}, [said("I want to \x1b[31mrest\x07 well\u202e today."), said(goal="Sl\x00eep")], NOW)
     assert sorted(goals_of(derived)) == ["Rest well today", "Sleep"]
