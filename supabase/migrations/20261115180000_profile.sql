@@ -187,10 +187,10 @@ comment on function private.claim_profile_update is
 create function private.end_profile_update(
   which uuid, becomes text, by_whom text, with_prompt integer, considered uuid[], seen integer, passed_over integer,
   upto bigint, at_version integer, made_version integer, because text
-) returns void
+) returns public.profile_updates
 language plpgsql security definer set search_path = '' as $$
 declare
-  whose uuid;
+  ended public.profile_updates;
 begin
   update public.profile_updates u
   set state = becomes, made_by = by_whom, prompt_version = with_prompt, activities = seen, left_out = passed_over,
@@ -204,11 +204,12 @@ begin
     where r.id = which
   ) spent
   where u.id = which and u.state = 'running' and (private.is_service() or u.user_id = auth.uid())
-  returning u.user_id into whose;
-  if whose is null then
+  returning u.* into ended;
+  if ended.id is null then
     raise exception 'Another worker has taken this update over.' using errcode = 'RC410';
   end if;
-  update public.activities a set considered_in = which where a.user_id = whose and a.id = any (considered);
+  update public.activities a set considered_in = which where a.user_id = ended.user_id and a.id = any (considered);
+  return ended;
 end $$;
 comment on function private.end_profile_update is
   'Record what became of an update, with what its model calls took; an error if it is no longer the caller''s.';

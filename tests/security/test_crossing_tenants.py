@@ -95,11 +95,6 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
     )
     for brain in (f"/api/users/{ana.id}/brain", f"/api/companies/{company}/brain"):
         assert (await ana.http.put(f"{brain}/motto", json={"content": "Ana's own."})).status_code == 200
-    profile = f"/api/users/{ana.id}/profile"
-    await ana.http.put(profile, json={"last_updated_by": "ana", "summary": "Ana's own."})
-    note = {"kind": "note", "content": "Ana's own."}
-    await ana.http.post(f"{profile}/activity", json={"activities": [note]})
-    [activity] = (await ana.http.get(f"{profile}/activity")).json()["data"]
     hook = await ana.http.post(
         f"/api/workspaces/{workspace}/webhooks", json={"url": "http://127.0.0.1:9/ana"}
     )
@@ -128,10 +123,21 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],
-        "activityId": activity["id"],
+        "activityId": await _activity_of(ana),
         # Of nobody, and found in no answer by chance.
         "promptVersion": "1987654321",
     }
+
+
+async def _activity_of(ana: Person) -> str:
+    """Something that ana did, beside a profile."""
+    profile = f"/api/users/{ana.id}/profile"
+    await ana.http.put(profile, json={"last_updated_by": "ana", "summary": "Ana's own."})
+    note = {"kind": "note", "content": "Ana's own."}
+    await ana.http.post(f"{profile}/activity", json={"activities": [note]})
+    [activity] = (await ana.http.get(f"{profile}/activity")).json()["data"]
+    found: str = activity["id"]
+    return found
 
 
 @pytest.fixture

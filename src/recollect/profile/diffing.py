@@ -28,7 +28,8 @@ _OPERATION = 40
 
 def diff(before: Any, after: Any) -> Patch:
     """What turns the one into the other, in canonical form; nothing if they are the same."""
-    patch = list(_Comparison().of_values(before, after, ""))
+    comparison = _Comparison(MAX_EQUAL_PAIRS, MAX_SIMILAR_PAIRS, MAX_STEPS_TO_MOVE, MAX_SHIFTS)
+    patch = list(comparison.of_values(before, after, ""))
     return patch if len(patch) <= MAX_OPERATIONS else [_replace("", after)]
 
 
@@ -38,10 +39,12 @@ def _replace(path: str, value: Any) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Comparison:
-    equal_pairs: int = MAX_EQUAL_PAIRS
-    similar_pairs: int = MAX_SIMILAR_PAIRS
-    steps_to_move: int = MAX_STEPS_TO_MOVE
-    shifts: int = MAX_SHIFTS
+    """What is left of the bounds above."""
+
+    equal_pairs: int
+    similar_pairs: int
+    steps_to_move: int
+    shifts: int
 
     def of_values(self, before: Any, after: Any, path: str) -> Iterator[dict[str, Any]]:
         if before is after:

@@ -146,7 +146,7 @@ class Draft:
     def __init__(self, document: Any, *, watched: bool = False) -> None:
         self.document = document
         self._watched = watched
-        self._size = len(canonical(document)) if watched else 0
+        self.size = len(canonical(document)) if watched else 0
         self._work = 0
         # The containers made here, which nobody else has, by their identity.
         self._own: dict[int, Any] = {}
@@ -226,7 +226,7 @@ class Draft:
     def _put(self, path: Tokens, value: Any, weight: int) -> None:
         self._check_depth(path, value)
         if not path:
-            self._grow(weight - self._size)
+            self._grow(weight - self.size)
             self.document = value
             return
         container, token = self._around(path), path[-1]
@@ -269,8 +269,8 @@ class Draft:
     def _grow(self, by: int) -> None:
         if not self._watched:
             return
-        self._size += by
-        if by > 0 and self._size > MAX_BYTES:
+        self.size += by
+        if by > 0 and self.size > MAX_BYTES:
             raise DocumentTooLarge(f"The document would have more than {MAX_BYTES:,} bytes.")
 
     def _check_depth(self, path: Tokens, value: Any) -> None:

@@ -108,15 +108,11 @@ select private.claim_profile_update(%(user_id)s, %(period)s, %(lease)s) as id
 
 -- end_update
 -- Record what became of an update.
-select private.end_profile_update(
-  %(id)s, %(state)s, %(made_by)s, %(prompt_version)s, %(considered)s::uuid[], %(activities)s, %(left_out)s,
-  %(events_upto)s, %(from_version)s, %(to_version)s, %(error)s)
-
--- get_update
--- One update.
 select id, user_id, state, period, made_by, prompt_version, activities, left_out, from_version, to_version,
        input_tokens, output_tokens, error, started_at, ended_at
-from profile_updates where id = %(id)s
+from private.end_profile_update(
+  %(id)s, %(state)s, %(made_by)s, %(prompt_version)s, %(considered)s::uuid[], %(activities)s, %(left_out)s,
+  %(events_upto)s, %(from_version)s, %(to_version)s, %(error)s)
 
 -- list_updates
 -- One page of a profile's updates, the latest first.

@@ -107,20 +107,25 @@ class Profile:
         user_id: UUID,
         document: Document,
         *,
-        base: int | None = None,
+        base: Snapshot | int | None = None,
         only_if: Precondition | None = None,
         reason: str | None = None,
         origin: Origin = "edit",
         by: str | None = None,
     ) -> Snapshot:
-        """Store a whole document as what it changes."""
+        """Store a whole document as what it changes. Who has read the version that it was made from hands
+        it in, and it need not be read again."""
 
         async def change(reading: Transaction, head: Snapshot) -> Document:
-            if base is None or base == head.version:
-                return document
-            return merged(await self._earlier(reading, user_id, base, head), document, head)
+            start = head if base is None else base
+            if isinstance(start, int):
+                start = await self._earlier(reading, user_id, start, head)
+            return merged(start, document, head)
 
-        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by, only_if=only_if)
+        known = base if isinstance(base, Snapshot) else None
+        return await self._write(
+            tx, user_id, change, reason=reason, origin=origin, by=by, known=known, only_if=only_if
+        )
 
     async def merge_patch(
         self,
@@ -318,13 +323,15 @@ class Profile:
         reason: str | None,
         origin: Origin = "edit",
         by: str | None = None,
+        known: Snapshot | None = None,
         only_if: Precondition | None = None,
     ) -> Snapshot:
-        """Add what ``change`` makes of the latest version; again, if somebody else was first."""
+        """Add what ``change`` makes of the latest version, which may be known; again, if somebody else was
+        first."""
         migrated: Snapshot | None = None
         for _ in range(TRIES):
             async with tx.going_on() as writing:
-                head = await self._read(writing, user_id)
+                head, known = known or await self._read(writing, user_id), None
                 # What we have made of the version that was meant is meant too.
                 is_ours = migrated is not None and migrated.version == head.version
                 if only_if is not None and not (is_ours or only_if(head.version)):

@@ -70,10 +70,10 @@ class Updater:
     async def generate_memory_update(self, user_id: UUID) -> Proposed:
         """What a user's profile should be now, with the patch that leads there. Nothing is stored."""
         async with self._tenancy.acting_as(Caller.user(user_id)) as tx:
-            await self._profile.migrate(tx, user_id)
-        async with self._tenancy.acting_as(Caller.user(user_id)) as tx:
-            gathered = await self._gather(tx, user_id)
             base = await self._profile.reconstruct_memory(tx, user_id)
+            if self._profile.schema.is_behind(base.document):
+                base = await self._profile.migrate(tx, user_id)
+            gathered = await self._gather(tx, user_id)
         return await self._propose(user_id, base, gathered)
 
     async def _gather(self, tx: Transaction, user_id: UUID) -> Gathered:
@@ -118,27 +118,25 @@ class Updater:
         if run is None:
             return None
         try:
-            await self._carry_out(run, user_id)
+            return await self._carry_out(run, user_id)
         except (Unavailable, Superseded):
             raise
         except RecollectError as error:
-            await self._fail(run, error.detail)
+            return await self._fail(run, error.detail)
         except Exception:
             # Whatever it is, it lies in one user's data, and must not stop the updates of all others.
             log.exception("a profile could not be updated", user=str(user_id))
-            await self._fail(run, "The update failed by a fault of ours; the server's log tells more.")
-        async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
-            return Update(**await tx.one(queries.get_update, {"id": run}, last=True))
+            return await self._fail(run, "The update failed by a fault of ours; the server's log tells more.")
 
-    async def _carry_out(self, run: UUID, user_id: UUID) -> None:
+    async def _carry_out(self, run: UUID, user_id: UUID) -> Update:
         proposed = await self.generate_memory_update(user_id)
         try:
-            await self._store(run, user_id, proposed)
+            return await self._store(run, user_id, proposed)
         except StaleVersion:
             # Somebody changed the same meanwhile, and what they wrote is part of what is to be told now.
-            await self._store(run, user_id, await self.generate_memory_update(user_id))
+            return await self._store(run, user_id, await self.generate_memory_update(user_id))
 
-    async def _store(self, run: UUID, user_id: UUID, proposed: Proposed) -> None:
+    async def _store(self, run: UUID, user_id: UUID, proposed: Proposed) -> Update:
         """The new version, what it was made from and the end of the run stand together, or not at all."""
         base, gathered = proposed.base, proposed.gathered
         async with self._tenancy.acting_as(Caller.user(user_id)) as tx:
@@ -148,7 +146,7 @@ class Updater:
                     tx,
                     user_id,
                     proposed.document,
-                    base=base.version,
+                    base=base,
                     origin="update",
                     reason=f"{len(gathered.activities)} activities.",
                     by=SYSTEM if proposed.made_by == BY_RULES else proposed.made_by,
@@ -166,9 +164,9 @@ class Updater:
                 "to_version": saved.version,
                 "error": None,
             }
-            await tx.run(queries.end_update, ended)
+            return Update(**await tx.one(queries.end_update, ended))
 
-    async def _fail(self, run: UUID, reason: str) -> None:
+    async def _fail(self, run: UUID, reason: str) -> Update:
         failed = {
             "id": run,
             "state": "failed",
@@ -183,7 +181,7 @@ class Updater:
             "error": reason,
         }
         async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
-            await tx.run(queries.end_update, failed, last=True)
+            return Update(**await tx.one(queries.end_update, failed, last=True))
 
     async def update_some(self, users: Sequence[UUID], period: datetime) -> dict[str, int]:
         """Update several profiles, a few at a time; says how many ended how."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,7 +50,9 @@ class Piece:
         return self[begin : len(self.shown.rstrip())]
 
     @cached_property
-    def _folded(self) -> tuple[str, list[int]]:
+    def _folded(self) -> tuple[str, Sequence[int]]:
+        if self.shown.isascii():
+            return self.shown.translate(_APOSTROPHES).lower(), range(len(self.shown))
         letters: list[str] = []
         places: list[int] = []
         for place, letter in enumerate(self.shown.translate(_APOSTROPHES)):

@@ -9,7 +9,8 @@ from typing import Any
 
 from recollect.engine.language import words_of
 from recollect.kit.text import one_line
-from recollect.profile.deriving.reading import Told, shortened
+from recollect.profile.deriving.reading import Told
+from recollect.profile.deriving.wording import shortened
 
 Part = dict[str, Any]
 

@@ -20,7 +20,7 @@ from recollect.engine.extraction.sentences import Piece, sentences_in
 from recollect.engine.extraction.tongue import Tongue, patterns, tongues
 from recollect.engine.language import words_of
 from recollect.kit.text import plain
-from recollect.profile.deriving.reading import shortened
+from recollect.profile.deriving.wording import shortened
 
 MAX_CHARACTERS = 300
 LANGUAGES = ("english", "spanish", "portuguese", "french", "german", "italian")

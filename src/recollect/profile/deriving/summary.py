@@ -14,8 +14,9 @@ from recollect.engine.extraction.sentences import HIDDEN, Piece, sentences_in
 from recollect.engine.language import languages_of, uncommon, words_of
 from recollect.kit.text import one_line
 from recollect.profile.deriving.parts import ACTIVE, Names, Part
-from recollect.profile.deriving.reading import Told, is_alike
-from recollect.profile.deriving.stating import sayings, statements_in
+from recollect.profile.deriving.reading import Told
+from recollect.profile.deriving.stating import sayings
+from recollect.profile.deriving.wording import is_alike
 
 # Ours is the line that begins like this; whatever else stands in a summary was written by somebody.
 MARK = "Lately: "
@@ -23,7 +24,7 @@ MAX_SENTENCES = 5
 MAX_CHARACTERS = 800
 MAX_PARTS = 3
 # The newest of what was said; the words of all of it still weigh.
-MOST_READ = 60
+MOST_READ = 40
 LENGTHS = range(20, 281)
 MIN_TELLING_WORDS = 3
 # A summary has no room for two sentences that share so much.
@@ -98,7 +99,7 @@ def _sentences(told: Sequence[Told], names: Names) -> Iterator[_Sentence]:
             score = (
                 sum(math.log1p(spread[word]) for word in telling) / len(telling)
                 + len(names.mentioned_in(words))
-                + any(True for _ in statements_in(text, words))
+                + any(stated.text[1:] in text for stated in each.stated)
                 + 0.5 / (1 + number)
                 + 1 / (1 + age)
             )
