@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -170,6 +171,14 @@ async def test_what_is_meant_for_another_version_changes_nothing(
     problem = assert_problem(refused, 412, "stale_version")
     assert problem["current_version"] == 2
     assert await read(ana) == before
+
+
+async def test_of_many_who_mean_the_same_version_one_is_first(ana: Person) -> None:
+    await say(ana, "one")
+    writers = (patch(ana, set_("/summary", f"{n}"), headers=[("If-Match", '"1"')]) for n in range(10))
+    statuses = sorted(answer.status_code for answer in await asyncio.gather(*writers))
+    assert statuses == [200, *[412] * 9]
+    assert (await read(ana))["version"] == 2
 
 
 async def test_tags_may_come_in_several_lines_and_must_be_tags(ana: Person) -> None:
