@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -21,10 +21,9 @@ from recollect.engine.models import Entities, Memory, Where
 from recollect.errors import InvalidInput
 
 queries = Queries(__package__)
-M = TypeVar("M", bound=Memory)
 
 
-def memory_from(row: Mapping[str, Any], kind: type[M], **more: Any) -> M:
+def memory_from(row: Mapping[str, Any]) -> Memory:
     named = {
         "user": row["of_user"],
         "agent": row["of_agent"],
@@ -34,7 +33,7 @@ def memory_from(row: Mapping[str, Any], kind: type[M], **more: Any) -> M:
         "company": row["company_id"],
     }
     # What else the row has, the model leaves aside.
-    return kind.model_validate({**row, **named, **more})
+    return Memory.model_validate({**row, **named})
 
 
 def scope_parameters(where: Where) -> dict[str, Any]:
