@@ -72,7 +72,8 @@ create function private.find_memories(
   at_least real, at_most integer, explained boolean
 ) returns setof private.found
 language plpgsql stable security definer
-set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+-- Of what a search joins, little would be sorted any sooner than hashed.
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_mergejoin = off as $$
 declare
   sought bigint[] := private.terms(in_tenant, forms);
 begin

@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
-from pydantic_core import to_json
 
 from recollect.db.queries import Queries
 from recollect.db.tenancy import Transaction
@@ -73,8 +73,8 @@ async def embedded(tx: Transaction, embedder: Embedder, texts: Sequence[str]) ->
 
 
 def vector_text(vector: NDArray[np.float32]) -> str:
-    """A vector as Postgres reads it. Of a number below one, a float of four bytes has hardly more digits."""
-    return to_json(np.round(vector.astype(np.float64), 9).tolist()).decode()
+    """A vector as Postgres reads it, to the last digit that a float of four bytes has."""
+    return orjson.dumps(vector, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def digest(*parts: Any) -> bytes:
