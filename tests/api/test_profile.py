@@ -241,7 +241,8 @@ async def test_a_change_of_another_type_is_refused_with_those_that_are_taken(ana
 
 
 async def test_no_other_address_takes_patches(ana: Person) -> None:
-    for method, path in (("PUT", of(ana)), ("POST", of(ana, "/restore")), ("PATCH", "/api/profile")):
+    others = (("PUT", ""), ("POST", "/restore"), ("PATCH", "/history"))
+    for method, path in (*((method, of(ana, path)) for method, path in others), ("PATCH", "/api/profile")):
         refused = await ana.http.request(
             method, path, content=b'{"version": 0}', headers={"Content-Type": MERGE_PATCH}
         )

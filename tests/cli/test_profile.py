@@ -109,7 +109,7 @@ async def test_a_profile_is_edited_in_the_editor(recollect: Run, ana: Person, to
     )
     assert edited.out == "summary: Lives in [-Bonn-]{+Kiel+}\nNow at version 4.\n"
     assert broken.sentence.startswith("What was typed is not valid JSON")
-    assert refused.sentence == "false failed, and nothing is changed; set EDITOR to yours."
+    assert refused.sentence == "The editor failed, and nothing is changed; set EDITOR to yours."
 
 
 async def test_damage_is_found_and_named(recollect: Run, ana: Person, told: Any, database_url: str) -> None:
@@ -130,7 +130,7 @@ async def test_what_is_recorded_is_listed_and_brings_the_profile_up_to_date(
     )
     again = await recollect("profile", "record", ana.email, "note", "-", "--external-id", "1", stdin="x")
     song = await recollect("profile", "record", ana.email, "song", "la")
-    await recollect("profile", "record", ben.email, "session", "--metadata", PART)
+    bens = await recollect("profile", "record", ben.email, "session", "--data", PART, "--json")
     updated = await recollect("profile", "update", ana.email)
     nothing, everybody, listed, runs, whose = await asyncio.gather(
         recollect("profile", "update", ana.email, "--json"),
@@ -140,6 +140,7 @@ async def test_what_is_recorded_is_listed_and_brings_the_profile_up_to_date(
         recollect("profile", "update"),
     )
     assert (first.out, again.out) == ("It is recorded.\n", "It was there already.\n")
+    assert bens.json == {"recorded": 1, "known": 0}
     assert song.code == 2
     assert "calm at work" in updated.out
     assert "made by rules of 1 activities" in updated.err

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
@@ -187,14 +185,13 @@ def verify(user: User, as_json: AsJson = False) -> None:
 
 
 def _edited(text: str) -> str:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "profile.json"
         file.write_text(f"{text}\n")
-        try:
-            subprocess.run([*shlex.split(editor), str(file)], check=True)
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            raise InvalidInput(f"{editor} failed, and nothing is changed; set EDITOR to yours.") from error
+        # The shell knows what is set, and where its arguments begin.
+        command = ("sh", "-c", '${VISUAL:-${EDITOR:-vi}} "$1"', "sh", str(file))
+        if subprocess.run(command, check=False).returncode:
+            raise InvalidInput("The editor failed, and nothing is changed; set EDITOR to yours.")
         return file.read_text()
 
 

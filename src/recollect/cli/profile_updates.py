@@ -88,7 +88,7 @@ def record(
         NewActivity,
         kind=kind,
         content=content,
-        data={} if data is None else parsed(data, "metadata"),
+        data={} if data is None else parsed(data, "data"),
         external_id=external_id,
     )
 
