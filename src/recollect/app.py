@@ -24,6 +24,8 @@ from recollect.api import (
     memories,
     model,
     operations,
+    profile,
+    profile_updates,
     profiles,
     webhooks,
     workspaces,
@@ -43,7 +45,39 @@ from recollect.web import (
     mail_pages,
     memories_pages,
     pages,
+    profile_pages,
     webhooks_pages,
+)
+
+# They are tried in turn: what is asked most comes first.
+ROUTERS = (
+    bank.router,
+    memories.router,
+    brain.router,
+    brain_agents.router,
+    profile.router,
+    profile_updates.router,
+    mem0.router,
+    operations.router,
+    events.router,
+    access.router,
+    workspaces.router,
+    companies.router,
+    profiles.router,
+    jobs.router,
+    cron.router,
+    webhooks.router,
+    inbound.router,
+    mail.router,
+    model.router,
+    mail_pages.router,
+    pages.router,
+    memories_pages.router,
+    brain_pages.router,
+    profile_pages.router,
+    jobs_pages.router,
+    events_pages.router,
+    webhooks_pages.router,
 )
 
 
@@ -74,33 +108,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.gauges = operations.Gauges(registry, services.live)
     app.state.ready_turn = asyncio.Lock()
     problems.install(app)
-    # Routes are tried in turn: what is asked most comes first.
-    for router in (
-        bank.router,
-        memories.router,
-        brain.router,
-        brain_agents.router,
-        mem0.router,
-        operations.router,
-        events.router,
-        access.router,
-        workspaces.router,
-        companies.router,
-        profiles.router,
-        jobs.router,
-        cron.router,
-        webhooks.router,
-        inbound.router,
-        mail.router,
-        model.router,
-        mail_pages.router,
-        pages.router,
-        memories_pages.router,
-        brain_pages.router,
-        jobs_pages.router,
-        events_pages.router,
-        webhooks_pages.router,
-    ):
+    for router in ROUTERS:
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=pages.STATIC))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # how FastAPI is extended

@@ -122,6 +122,29 @@ async def test_filters_choose_among_the_memories(
     assert {memory.run for memory in await somebody.all(filters=filters)} == runs
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        Entities(user="ana"),
+        Entities(agent="helper"),
+        Entities(app="shop"),
+        Entities(run="first"),
+        Entities(user="ana", run="first"),
+        Entities(),
+    ],
+    ids=str,
+)
+async def test_whoever_is_named_only_their_memories_are_searched(
+    somebody: Rememberer, another: Rememberer, named: Entities
+) -> None:
+    theirs = {"agent": "helper", "app": "shop", "run": "first"}
+    await somebody.add("green tea", **theirs)
+    await another.add("green tea, a stranger's", **theirs)
+    if named != Entities():
+        await somebody.add("green tea, of others", user="ben", agent="other", app="other", run="other")
+    assert [memory.text for memory in await somebody.search("tea", where=Where(named))] == ["green tea"]
+
+
 async def test_a_selective_filter_is_no_sieve_behind_the_best(somebody: Rememberer) -> None:
     """The one that passes is found although a thousand that do not are nearer."""
     embedder = DrawnVectors()
@@ -274,6 +297,16 @@ class TestLargeScopes:
         )
         assert [memory.text for memory in by_index][:5] == [memory.text for memory in one_by_one][:5]
         assert by_index[0].score == pytest.approx(one_by_one[0].score, rel=0.1)
+
+    @pytest.mark.usefixtures("small_limits")
+    async def test_scores_are_explained_and_thresholds_hold_there_too(self, somebody: Rememberer) -> None:
+        drawn = with_embedder(somebody, DrawnVectors(), weighs=0.0)
+        await self._fill(drawn)
+        best = (await drawn.search("number57", explain=True))[0]
+        assert best.breakdown
+        assert best.breakdown.lexical == pytest.approx(best.score)
+        assert (await drawn.search("number57"))[0].breakdown is None
+        assert await drawn.search("number57", threshold=0.99) == []
 
     @pytest.mark.usefixtures("small_limits")
     async def test_a_large_tenant_gets_an_index_of_its_own_and_finds_the_nearest(

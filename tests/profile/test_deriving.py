@@ -192,11 +192,13 @@ def test_goals_are_read_in_messages_and_notes_alone(kind: Kind) -> None:
         "I want to FEEL safer, during presentations!",
         "I'd like to feel safer during presentations",
         "My goal is to feel safer during the presentations.",
+        "I want to feel much safer during presentations.",
     ],
 )
 def test_a_goal_is_not_added_twice(again: str) -> None:
     document = with_parts("Inner Critic", goals=[{"goal": "To feel safer during presentations."}])
     derived = derive(document, [said(again), said(again, part="part_1")], NOW)
+    derived = derive(derived, [said(goal="Feel safer during presentations", part="part_1")], NOW)
     assert goals_of(derived["parts"]["part_1"]) == ["To feel safer during presentations."]
     assert "goals" not in derived
 
@@ -251,6 +253,11 @@ def test_a_full_list_keeps_what_it_has() -> None:
 def test_goals_come_in_the_order_in_which_they_were_said() -> None:
     derived = derive({}, [said("I want to rest."), said("I want to read.", ago=1)], NOW)
     assert goals_of(derived) == ["Read", "Rest"]
+
+
+def test_what_was_said_at_the_same_moment_has_an_order_too() -> None:
+    told = [said("I want to rest."), said("I want to read."), said(goal="Sing"), said(goal="Dance")]
+    assert derive({}, told, NOW) == derive({}, told[::-1], NOW)
 
 
 def test_control_characters_are_left_out() -> None:
@@ -316,9 +323,10 @@ def test_the_summary_is_in_the_language_of_the_material() -> None:
     assert derive(with_parts("Crítico"), told, NOW)["summary"].endswith("Más presentes: Crítico.")
 
 
-def test_the_summary_is_short() -> None:
+@pytest.mark.parametrize("length", [5, 20])
+def test_the_summary_is_short(length: int) -> None:
     words = [f"word{number}" for number in range(2_000)]
-    told = [said(" ".join(words[begin : begin + 20]) + ".") for begin in range(0, 2_000, 20)]
+    told = [said(" ".join(words[begin : begin + length]) + ".") for begin in range(0, 2_000, length)]
     ours = derive(with_parts(*("N" * 99 + str(number) for number in range(5))), told, NOW)["summary"]
     assert len(ours) <= 800
     assert ours.count(".") <= 6

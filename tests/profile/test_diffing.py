@@ -143,6 +143,14 @@ def test_edits_additions_removals_and_moves_go_together() -> None:
     ]
 
 
+def test_an_element_that_repeats_does_not_hide_what_stayed_in_order() -> None:
+    b, c, a = GOALS[:3]
+
+    kinds = [step["op"] for step in leads_to(["p", a, a, a, b, c, "q"], [b, c, a, "r"])]
+
+    assert kinds.count("move") == 1
+
+
 def test_another_thing_in_the_place_of_one_is_not_told_as_an_edit() -> None:
     assert leads_to([{"a": 1, "b": 2}], [{"c": 3}]) == [{"op": "replace", "path": "/0", "value": {"c": 3}}]
 

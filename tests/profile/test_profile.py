@@ -16,6 +16,7 @@ from recollect.profile.canonical import canonical
 from recollect.profile.models import DamagedHistory, StaleVersion, UnknownVersion
 from recollect.profile.patch import PatchFailed
 from recollect.profile.schemas import DoesNotFit
+from tests.conftest import until
 from tests.profile.conftest import Person, Superuser
 
 pytestmark = pytest.mark.anyio
@@ -131,6 +132,16 @@ async def test_a_moment_has_the_version_of_that_moment(ana: Person) -> None:
         await ana.read(version=1, at=before)
 
 
+async def test_versions_of_one_transaction_are_moments_of_their_own(ana: Person) -> None:
+    async with ana.services.tenancy.acting_as(ana.caller) as tx:
+        saved = [
+            await ana.services.profile.save_new_snapshot(tx, ana.id, [put("/summary", f"summary {number}")])
+            for number in range(3)
+        ]
+    for each in saved:
+        assert (await ana.read(at=each.created_at)).version == each.version
+
+
 async def test_a_difference_between_two_versions_leads_from_one_to_the_other(ana: Person) -> None:
     await ana.edit(put("/parts/critic", CRITIC))
     await ana.edit(put("/parts/critic/recency_score", 0.4), put("/parts/child", {"name": "Child"}))
@@ -229,6 +240,17 @@ async def test_of_many_who_write_at_once_nobody_is_lost(ana: Person) -> None:
     found = await ana.read()
     assert found.version == 8
     assert set(found.document["parts"]) == {f"p{number}" for number in range(8)}
+
+
+async def test_who_comes_second_waits_and_adds_to_what_the_first_has_written(
+    ana: Person, superuser: Superuser
+) -> None:
+    async with ana.services.tenancy.acting_as(ana.caller) as tx:
+        await ana.services.profile.save_new_snapshot(tx, ana.id, [put("/summary", "first")])
+        second = asyncio.create_task(ana.edit(put("/safety_notes", "second")))
+        await until(lambda: superuser("select 1 from pg_locks where not granted"))
+    saved = await second
+    assert (saved.version, saved.document["summary"]) == (2, "first")
 
 
 async def test_of_two_with_the_same_base_one_comes_second(ana: Person) -> None:

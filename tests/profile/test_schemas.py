@@ -13,7 +13,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from recollect.bootstrap import Services
+from recollect.db.tenancy import Transaction
 from recollect.errors import Misconfigured
+from recollect.profile.models import AnotherVersion, Snapshot
 from recollect.profile.schemas import STATE, DoesNotFit, Schema
 from recollect.profile.service import Profile
 from recollect.settings import Settings
@@ -55,6 +57,21 @@ async def test_an_older_document_is_migrated_by_a_version_of_its_own_before_it_i
     assert [each.origin for each in history] == ["edit", "migration", "edit"]
     assert {operation["path"] for operation in history[1].patch} >= {"/mood", "/schema_version"}
     assert "mood" not in (await ana.read(version=1)).document
+
+
+async def test_what_is_meant_for_a_version_is_done_although_that_is_migrated_first(ana: Person) -> None:
+    await ana.say("one")
+    patch = [{"op": "replace", "path": "/summary", "value": "x"}]
+
+    async def write(tx: Transaction) -> Snapshot:
+        # As where the answer is kept with it: all of it is one transaction.
+        tx.hold()
+        return await under(SECOND).save_new_snapshot(tx, ana.id, patch, only_if=lambda version: version == 1)
+
+    assert (await ana.do(write)).version == 3
+    with pytest.raises(AnotherVersion) as refused:
+        await ana.do(write)
+    assert refused.value.extra == {"current_version": 3}
 
 
 async def test_migrations_follow_each_other_and_may_depend_on_the_document(ana: Person) -> None:

@@ -84,6 +84,7 @@ NEITHER = {
     ],
     "the words of another": [
         "She said I want to leave.",
+        "My mother says that crowds make me anxious.",
         '"I want to leave," said my sister.',
         "> I want to leave",
         "Assistant: I want to be of use.",

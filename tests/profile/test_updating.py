@@ -16,7 +16,7 @@ from recollect.bootstrap import Services, build_services
 from recollect.db import database as databases
 from recollect.db.tenancy import SERVICE
 from recollect.engine.models import Addition, Entities, Message
-from recollect.errors import NotAllowed
+from recollect.errors import NotAllowed, Superseded
 from recollect.jobs.models import State as JobState
 from recollect.kit.secret import ServerSecret
 from recollect.profile.models import NewActivity
@@ -319,6 +319,7 @@ async def test_several_workers_update_a_user_once_a_period(services: Services, a
     counts = await asyncio.gather(*(services.updater.update_some([ana.id], period) for _ in range(5)))
     assert sum(each["updated"] for each in counts) == 1
     assert sum(each["skipped"] for each in counts) == 4
+    assert (await services.updater.update_some([ana.id], period))["skipped"] == 1
     assert (await services.updater.update_some([ana.id], period + timedelta(days=1)))["skipped"] == 0
 
 
@@ -330,10 +331,8 @@ async def test_an_update_that_died_is_taken_over_and_comes_too_late_itself(
     assert await services.updater.update(ana.id) is None
     await superuser("update profile_updates set started_at = now() - interval '1 day' where id = %s", run)
     assert (await ana.update()).state == "updated"
-    with pytest.raises(Exception, match="taken this update over"):
-        await superuser(
-            "select private.end_profile_update(%s, 'updated', 'x', null, '{}', 0, 0, 0, 1, 1, null)", run
-        )
+    with pytest.raises(Superseded, match="taken this update over"):
+        await services.updater._fail(run, "Too late.")
 
 
 async def test_the_daily_job_updates_all_who_were_active_and_nobody_else(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 WEBHOOKS = "/api/workspaces/{workspaceId}/webhooks"
+PROFILE = "/api/users/{userId}/profile"
 
 # What makes a request valid, so that it is the id alone that it is refused for. An endpoint that
 # takes an id and is not listed here fails the test: say what it takes.
@@ -56,11 +57,22 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api/brain/proposals/{proposalId}/approve"): None,
     ("POST", "/api/brain/proposals/{proposalId}/reject"): {"reason": "ben was here"},
     ("POST", "/api/brain/domains/{domain}"): {"fields": {}},
+    ("PATCH", PROFILE): {"summary": "ben was here"},
+    ("PUT", PROFILE): {"last_updated_by": "ben", "summary": "ben was here"},
+    ("POST", f"{PROFILE}/restore"): {"version": 0},
+    ("POST", f"{PROFILE}/undo"): None,
+    ("POST", f"{PROFILE}/update"): None,
+    ("POST", f"{PROFILE}/activity"): {"activities": [{"kind": "note", "content": "ben was here"}]},
+    ("POST", "/api/profile/prompts"): {"prompt_text": "ben was here"},
+    ("POST", "/api/profile/prompts/{promptVersion}/use"): None,
 }
+# Those that do not take plain JSON.
+MEDIA_TYPES = {("PATCH", PROFILE): "application/merge-patch+json"}
 QUERIES: dict[tuple[str, str], dict[str, str]] = {
     ("DELETE", "/api/user/{userId}/memory"): {"key": "kept"},
     ("GET", "/api/user/{userId}/memory/entry"): {"key": "kept"},
     ("DELETE", "/api/memories"): {"user": "ana"},
+    ("GET", f"{PROFILE}/diff"): {"from": "0"},
 }
 # Under an id of one's own, a slug is a word like any other, and anybody may write it.
 WORDS = {("PUT", "/api/companies/{companyId}/brain/{slug}")}

@@ -26,7 +26,7 @@ from recollect.http.routing import scope_needed
 from recollect.settings import Settings
 from tests.api.raw import assert_problem
 from tests.conftest import MakePerson, Person, make_settings
-from tests.security.bodies import BODIES, QUERIES, WORDS
+from tests.security.bodies import BODIES, MEDIA_TYPES, QUERIES, WORDS
 
 pytestmark = pytest.mark.anyio
 
@@ -66,6 +66,7 @@ async def call(http: httpx.AsyncClient, method: str, path: str, ids: dict[str, s
         PARAMETER.sub(lambda name: ids[name[1]], path),
         json=BODIES.get((method, path)),
         params=QUERIES.get((method, path)),
+        headers={"Content-Type": MEDIA_TYPES[method, path]} if (method, path) in MEDIA_TYPES else None,
     )
 
 
@@ -122,7 +123,21 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],
+        "activityId": await _activity_of(ana),
+        # Of nobody, and found in no answer by chance.
+        "promptVersion": "1987654321",
     }
+
+
+async def _activity_of(ana: Person) -> str:
+    """Something that ana did, beside a profile."""
+    profile = f"/api/users/{ana.id}/profile"
+    await ana.http.put(profile, json={"last_updated_by": "ana", "summary": "Ana's own."})
+    note = {"kind": "note", "content": "Ana's own."}
+    await ana.http.post(f"{profile}/activity", json={"activities": [note]})
+    [activity] = (await ana.http.get(f"{profile}/activity")).json()["data"]
+    found: str = activity["id"]
+    return found
 
 
 @pytest.fixture
@@ -155,7 +170,7 @@ async def test_what_is_not_yours_is_as_if_it_were_not_there(
     as_superuser: psycopg.AsyncConnection[Any],
 ) -> None:
     before = await everything_stored(as_superuser)
-    nowhere = {name: str(uuid4()) for name in of_ana} | {"slug": "nothing"}
+    nowhere = {name: str(uuid4()) for name in of_ana} | {"slug": "nothing", "promptVersion": "7"}
     with_ids = [one for one in endpoints(services) if "{" in one[1]]
     assert len(with_ids) > 10
 

@@ -1,8 +1,9 @@
-"""The brain inside another backend's process, by the names that such a backend knows:
+"""The brain and the profile inside another backend's process, by the names that such a backend knows:
 
-    from recollect.adapters.backend import save_company_memories
+    from recollect.adapters.backend import reconstruct_memory, save_company_memories
 
     result = await save_company_memories(company_id="...", memories=[...])
+    state = await reconstruct_memory(user_id)
 
 It acts as the service, with the settings of the environment, on an event loop of its own: whichever loop,
 thread or Celery task calls, one set of connections serves them all.
@@ -14,6 +15,7 @@ import asyncio
 import atexit
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,15 +26,19 @@ from recollect.brain.repositories import CompanyBrainRepository, UserBrainReposi
 from recollect.brain.service import Brain
 from recollect.db.tenancy import SERVICE, Transaction
 from recollect.engine.mem0 import choose
-from recollect.errors import RecollectError
+from recollect.errors import InvalidInput, RecollectError
+from recollect.profile.models import Document, Patch
 from recollect.settings import Settings
 
 __all__ = [
     "CompanyBrainRepository",
     "UserBrainRepository",
+    "generate_memory_update",
     "get_supabase_client",
     "is_mem0_configured",
+    "reconstruct_memory",
     "save_company_memories",
+    "save_new_snapshot",
     "save_user_memories",
 ]
 
@@ -58,11 +64,19 @@ class Backend:
         return self
 
     async def with_brain(self, work: Callable[[Brain, Transaction], Awaitable[R]]) -> R:
-        async def call(services: Services) -> R:
-            async with services.tenancy.acting_as(SERVICE, for_one_call=True) as tx:
-                return await work(services.brain, tx)
+        return await _in_transaction(lambda services, tx: work(services.brain, tx))
 
-        return await asyncio.wrap_future(here.get(Settings).call(call))
+
+async def _call(work: Callable[[Services], Awaitable[R]]) -> R:
+    return await asyncio.wrap_future(here.get(Settings).call(work))
+
+
+async def _in_transaction(work: Callable[[Services, Transaction], Awaitable[R]]) -> R:
+    async def call(services: Services) -> R:
+        async with services.tenancy.acting_as(SERVICE, for_one_call=True) as tx:
+            return await work(services, tx)
+
+    return await _call(call)
 
 
 def get_supabase_client() -> Backend:
@@ -93,3 +107,34 @@ async def _save(kind: Kind, owner_id: UUID | str, memories: Sequence[object]) ->
         # Whoever calls by this name expects to be told, and not to be interrupted.
         saved = Saved(success=False, failed_count=len(memories), errors=[error.detail])
     return saved.model_dump()
+
+
+async def reconstruct_memory(
+    user_id: UUID | str, version: int | None = None, at: datetime | None = None
+) -> Document:
+    """A user's state: the latest, that of a version, or as it was at a moment."""
+    found = await _in_transaction(
+        lambda services, tx: services.profile.reconstruct_memory(tx, _user(user_id), version=version, at=at)
+    )
+    return found.document
+
+
+async def generate_memory_update(user_id: UUID | str) -> Patch:
+    """The patch by which a user's state would be brought up to date; nothing is stored."""
+    proposed = await _call(lambda services: services.updater.generate_memory_update(_user(user_id)))
+    return proposed.patch
+
+
+async def save_new_snapshot(user_id: UUID | str, patch: Patch, *, base: int | None = None) -> int:
+    """Store a patch as a new version, and say which; ``base`` is the version that it was made from."""
+    saved = await _in_transaction(
+        lambda services, tx: services.profile.save_new_snapshot(tx, _user(user_id), patch, base=base)
+    )
+    return saved.version
+
+
+def _user(user_id: UUID | str) -> UUID:
+    try:
+        return user_id if isinstance(user_id, UUID) else UUID(user_id)
+    except ValueError as error:
+        raise InvalidInput("user_id: that is not a UUID.") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -12,8 +10,8 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from recollect.bootstrap import Services
-from recollect.db.tenancy import SERVICE, Transaction
-from recollect.http.callers import Id, Recollect
+from recollect.db.tenancy import Transaction
+from recollect.http.callers import Id, Recollect, as_service
 from recollect.http.paging import Listing, Page, PageQuery
 from recollect.http.problems import responses
 from recollect.http.routing import RecollectRoute, idempotent, transaction
@@ -115,15 +113,6 @@ async def retry_job(job_id: JobId, tx: Writing, recollect: Recollect) -> Any:
 # Everybody's and the service's own, for admins
 
 
-@asynccontextmanager
-async def _as_service(tx: Transaction, recollect: Services) -> AsyncIterator[Transaction]:
-    # Who calls is judged with the first statement: nobody but an admin gets past this one.
-    await recollect.access.me(tx)
-    await tx.finish()
-    async with recollect.tenancy.acting_as(SERVICE, for_one_call=True) as own:
-        yield own
-
-
 @router.get(
     "/api/admin/jobs",
     summary="List everybody's jobs and the service's own, the newest first (admins).",
@@ -132,7 +121,7 @@ async def _as_service(tx: Transaction, recollect: Services) -> AsyncIterator[Tra
 )
 async def list_all_jobs(wanted: Annotated[JobQuery, Query()], tx: Administering, recollect: Recollect) -> Any:
     async def fetch(after: list[Any] | None, limit: int) -> list[Run]:
-        async with _as_service(tx, recollect) as own:
+        async with as_service(tx, recollect) as own:
             return await _fetch(recollect, own, wanted, after, limit)
 
     return await Listing[Run](recollect.cursors, _name("jobs, all", wanted), _place).page(wanted, fetch)
@@ -144,7 +133,7 @@ async def list_all_jobs(wanted: Annotated[JobQuery, Query()], tx: Administering,
     response_model=JobCounts,
 )
 async def count_all_jobs(tx: Administering, recollect: Recollect) -> Any:
-    async with _as_service(tx, recollect) as own:
+    async with as_service(tx, recollect) as own:
         return await recollect.jobs.counts(own)
 
 
@@ -155,7 +144,7 @@ async def count_all_jobs(tx: Administering, recollect: Recollect) -> Any:
     responses=responses(404),
 )
 async def get_any_job(job_id: JobId, tx: Administering, recollect: Recollect) -> Any:
-    async with _as_service(tx, recollect) as own:
+    async with as_service(tx, recollect) as own:
         return await recollect.jobs.get(own, job_id)
 
 
@@ -166,7 +155,7 @@ async def get_any_job(job_id: JobId, tx: Administering, recollect: Recollect) ->
     responses=responses(404, 409),
 )
 async def cancel_any_job(job_id: JobId, tx: Administering, recollect: Recollect) -> Any:
-    async with _as_service(tx, recollect) as own:
+    async with as_service(tx, recollect) as own:
         return await recollect.jobs.cancel(own, job_id)
 
 
@@ -178,7 +167,7 @@ async def cancel_any_job(job_id: JobId, tx: Administering, recollect: Recollect)
     responses=responses(404, 409),
 )
 async def retry_any_job(job_id: JobId, tx: Administering, recollect: Recollect) -> Any:
-    async with _as_service(tx, recollect) as own:
+    async with as_service(tx, recollect) as own:
         return await recollect.jobs.retry(own, job_id)
 
 
@@ -192,7 +181,7 @@ async def retry_any_job(job_id: JobId, tx: Administering, recollect: Recollect) 
     response_model_exclude_unset=True,
 )
 async def list_schedule(tx: Administering, recollect: Recollect) -> Any:
-    async with _as_service(tx, recollect) as own:
+    async with as_service(tx, recollect) as own:
         return {"data": await recollect.schedule.entries(own)}
 
 

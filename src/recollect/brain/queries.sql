@@ -105,10 +105,6 @@ select b.kind, b.owner_id as owner, b.slug from private.brain b where b.memory_i
 -- Everything that is known about somebody.
 select b.* from private.brain b where b.kind = %(kind)s and b.owner_id = %(owner)s
 
--- all_owners
--- Everybody whom there can be facts about among these ids.
-select o.kind, o.id from private.brain_owners o where o.id = any (%(ids)s::uuid[])
-
 -- companies_to_load
 -- Companies by id, with what their memories are made from.
 select id, tax_regime, activity_name, activity_code, legal_representative, start_date, accounting_start_month

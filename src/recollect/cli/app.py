@@ -20,6 +20,8 @@ from recollect.cli import (
     memories,
     model,
     models,
+    profile,
+    profile_updates,
     serving,
     users,
     webhooks,
@@ -58,6 +60,9 @@ app.add_typer(memories.app, name="memories")
 app.add_typer(brain.app, name="brain")
 brain.app.command("import")(brain_importing.import_)
 brain.app.add_typer(brain_agents.agents_app)
+app.add_typer(profile.app, name="profile")
+profile.app.add_typer(profile_updates.updates_app)
+profile.app.add_typer(profile_updates.prompt_app, name="prompt")
 app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(jobs.app, name="jobs")

@@ -6,6 +6,7 @@ async with Recollect("http://127.0.0.1:8000", key="rk_...") as memory:
     await memory.memories.add("I moved to Bonn.", user="mia")
     found = await memory.memories.search("Where does she live?", user="mia")
     await memory.brain.user(me.id).put("user_city", "Lives in Bonn.")
+    state = await memory.profile.merge(me.id, {"summary": "Calm of late."})
 
 What the server refuses is raised as the same ``recollect.errors`` that the server raised. A busy or
 restarting server is asked again a few times; writes carry an Idempotency-Key, so that asking twice does
@@ -18,7 +19,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from types import TracebackType
 from typing import Annotated, Any, Self
 from uuid import UUID
@@ -38,11 +38,25 @@ from recollect.bank.models import (
 )
 from recollect.client.brain import Brain, Facts
 from recollect.client.connection import ATTEMPTS, PAGE, Connection, not_understood, pause, read, valid
+from recollect.client.jobs import FailedAttempt, Job
 from recollect.client.memories import Memories
+from recollect.client.profile import Profile
 from recollect.errors import NotFound, RecollectError, Unavailable
 from recollect.events.models import Event
+from recollect.profile.models import StaleVersion
 
-__all__ = ["Brain", "Facts", "FailedAttempt", "Job", "Me", "Memories", "Recollect", "Reset"]
+__all__ = [
+    "Brain",
+    "Facts",
+    "FailedAttempt",
+    "Job",
+    "Me",
+    "Memories",
+    "Profile",
+    "Recollect",
+    "Reset",
+    "StaleVersion",
+]
 
 LOOK_SECONDS = 0.5
 _MISSING: Any = object()
@@ -64,41 +78,6 @@ class Me(BaseModel):
     scopes: list[str]
 
 
-class FailedAttempt(BaseModel):
-    attempt: int
-    started_at: datetime | None
-    ended_at: datetime
-    error: str
-
-
-class Job(BaseModel):
-    """Work that the server does beside requests: how far it is, how it ended."""
-
-    id: UUID
-    task: str
-    state: str
-    """waiting, running, succeeded, failed or cancelled."""
-    user_id: UUID | None
-    workspace_id: UUID | None
-    asked_by: UUID | None
-    origin: str
-    arguments: dict[str, Any]
-    attempt: int
-    done: int
-    total: int | None
-    result: dict[str, Any] | None
-    error: str | None
-    failures: list[FailedAttempt]
-    created_at: datetime
-    due_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state not in {"waiting", "running"}
-
-
 class Reset(BaseModel):
     """Events were missed that the server no longer knows: read anew what you keep a copy of."""
 
@@ -114,6 +93,7 @@ class Recollect:
         self._server = Connection(base_url, key=key, timeout=timeout)
         self.memories = Memories(self._server)
         self.brain = Brain(self._server)
+        self.profile = Profile(self._server)
 
     async def __aenter__(self) -> Self:
         return self

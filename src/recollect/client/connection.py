@@ -15,6 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from recollect import errors
 from recollect.errors import InvalidInput, Misconfigured, RecollectError, Unavailable
 from recollect.kit.text import check_json
+from recollect.profile.models import StaleVersion
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -30,13 +31,13 @@ _PASSING_STATUSES = frozenset({502, 503, 504})
 _PASSING_FAILURES = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
 _KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RecollectError)
-]
+] + [StaleVersion]
 _BY_CODE = {kind.code: kind for kind in _KINDS}
 # The first of each: those after it are more special than a status can tell.
 _BY_STATUS = dict.fromkeys(_PASSING_STATUSES, Unavailable) | {kind.status: kind for kind in reversed(_KINDS)}
 _PROBLEM_FIELDS = frozenset({"type", "title", "status", "detail", "code"})
 # What a repeated DELETE finds where the one before it did its work.
-_GONE = frozenset({"unknown_key", "unknown_memory", "unknown_slug"})
+_GONE = frozenset({"unknown_key", "unknown_memory", "unknown_slug", "unknown_activity"})
 
 
 class Connection:
@@ -92,10 +93,12 @@ class Connection:
                 return
             cursor = {"cursor": found["nextCursor"]}
 
-    async def send(self, method: str, path: str, **content: Any) -> Any:
+    async def send(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
+    ) -> Any:
         # Made once per call: the server answers a repeated write as it answered the first.
-        headers = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
-        request = self._http.build_request(method, path, headers=headers, **content)
+        own = {"Idempotency-Key": str(uuid4())} if method in {"POST", "PUT", "PATCH"} else {}
+        request = self._http.build_request(method, path, headers={**own, **(headers or {})}, **content)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 response = await self._http.send(request)

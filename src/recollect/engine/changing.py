@@ -43,7 +43,7 @@ class Changing:
                 row = await writing.maybe(queries.change_memory, parameters, last=len(updates) == 1)
                 if row is None:
                     raise UnknownMemory
-                changed.append(memory_from(row, Memory))
+                changed.append(memory_from(row))
         return changed
 
     async def _new_texts(self, tx: Transaction, updates: Sequence[Update]) -> list[dict[str, Any]]:

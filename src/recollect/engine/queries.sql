@@ -32,7 +32,7 @@ select f.* from private.find_memories(
   %(expired)s, %(superseded)s, %(path)s::jsonpath, %(values)s::jsonb,
   %(forms)s, %(of_words)s::integer[], %(model)s, %(vector)s::vector, %(few)s::integer, %(exact)s::integer,
   %(size)s::integer, %(meaning)s::real, %(recency)s::real, %(half_life)s::interval, %(importance)s::real,
-  %(threshold)s::real, %(limit)s::integer) f
+  %(threshold)s::real, %(limit)s::integer, %(explain)s) f
 
 -- get_memory
 -- One memory.

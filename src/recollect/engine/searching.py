@@ -9,8 +9,8 @@ from typing import Any
 from recollect.db.tenancy import Transaction
 from recollect.engine.embedding.models import Embedder, EmbeddingFailed
 from recollect.engine.language import query_terms
-from recollect.engine.models import MAX_FOUND, Breakdown, Found, Wanted
-from recollect.engine.store import embedded, memory_from, queries, scope_parameters, vector_text
+from recollect.engine.models import MAX_FOUND, Found, Wanted
+from recollect.engine.store import embedded, queries, scope_parameters, vector_text
 from recollect.errors import InvalidInput
 from recollect.kit.logs import logger
 
@@ -63,14 +63,13 @@ class Search:
             "importance": wanted.importance,
             "threshold": wanted.threshold,
             "limit": wanted.limit,
+            "explain": wanted.explain,
         }
         async with tx.still_open() as reading:
             rows = await reading.all(queries.find, parameters, last=True)
         if rows and rows[0]["among"] is not None:
             self._keep_size(key, rows[0]["among"])
-        return [
-            memory_from(row, Found, breakdown=_breakdown(row) if wanted.explain else None) for row in rows
-        ]
+        return [Found.model_validate(row) for row in rows]
 
     def _known_size(self, key: tuple[Any, ...]) -> int | None:
         counted = self._sizes.get(key)
@@ -100,15 +99,3 @@ def _forms(query: str) -> dict[str, str]:
     words = {form: number for number, forms in enumerate(query_terms(query), 1) for form in forms}
     # Neither can hold what would need quoting, and the driver would look at each for some.
     return {"forms": " ".join(words), "of_words": f"{{{','.join(map(str, words.values()))}}}"}
-
-
-def _breakdown(row: dict[str, Any]) -> Breakdown:
-    return Breakdown(
-        lexical=row["lexical"],
-        turn=row["turn"],
-        window_of_three=row["of_three"],
-        window_of_five=row["of_five"],
-        meaning=row["similarity"],
-        recency=row["recency"],
-        importance=row["importance"],
-    )

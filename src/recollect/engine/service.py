@@ -85,7 +85,7 @@ class Engine:
         row = await tx.maybe(queries.get_memory, {"id": memory_id}, last=True)
         if row is None:
             raise UnknownMemory
-        return memory_from(row, Memory)
+        return memory_from(row)
 
     async def list(
         self, tx: Transaction, where: Where, *, after: tuple[datetime, UUID] | None = None, limit: int = 100
@@ -93,9 +93,7 @@ class Engine:
         """Memories in scope, newest first."""
         after_at, after_id = after or (None, None)
         parameters = {**scope_parameters(where), "after_at": after_at, "after_id": after_id, "limit": limit}
-        return [
-            memory_from(row, Memory) for row in await tx.all(queries.list_memories, parameters, last=True)
-        ]
+        return [memory_from(row) for row in await tx.all(queries.list_memories, parameters, last=True)]
 
     async def count(self, tx: Transaction, where: Where) -> int:
         row = await tx.one(queries.count_memories, scope_parameters(where), last=True)
@@ -149,7 +147,7 @@ class Engine:
         row = await tx.maybe(queries.restore_memory, {"id": memory_id, "reason": reason}, last=True)
         if row is None:
             raise UnknownMemory("There is no such deleted memory; retention may have taken it.")
-        return memory_from(row, Memory)
+        return memory_from(row)
 
     async def history(self, tx: Transaction, memory_id: UUID) -> Sequence[Version]:
         """All versions of a memory, oldest first; also of a deleted one."""
@@ -171,7 +169,7 @@ class Engine:
         row = await tx.maybe(queries.give_feedback, parameters, last=True)
         if row is None:
             raise UnknownMemory
-        return memory_from(row, Memory)
+        return memory_from(row)
 
     async def entities(
         self,

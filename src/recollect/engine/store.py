@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
-from pydantic_core import to_json
 
 from recollect.db.queries import Queries
 from recollect.db.tenancy import Transaction
@@ -21,10 +21,9 @@ from recollect.engine.models import Entities, Memory, Where
 from recollect.errors import InvalidInput
 
 queries = Queries(__package__)
-M = TypeVar("M", bound=Memory)
 
 
-def memory_from(row: Mapping[str, Any], kind: type[M], **more: Any) -> M:
+def memory_from(row: Mapping[str, Any]) -> Memory:
     named = {
         "user": row["of_user"],
         "agent": row["of_agent"],
@@ -34,7 +33,7 @@ def memory_from(row: Mapping[str, Any], kind: type[M], **more: Any) -> M:
         "company": row["company_id"],
     }
     # What else the row has, the model leaves aside.
-    return kind.model_validate({**row, **named, **more})
+    return Memory.model_validate({**row, **named})
 
 
 def scope_parameters(where: Where) -> dict[str, Any]:
@@ -74,8 +73,8 @@ async def embedded(tx: Transaction, embedder: Embedder, texts: Sequence[str]) ->
 
 
 def vector_text(vector: NDArray[np.float32]) -> str:
-    """A vector as Postgres reads it. Of a number below one, a float of four bytes has hardly more digits."""
-    return to_json(np.round(vector.astype(np.float64), 9).tolist()).decode()
+    """A vector as Postgres reads it, to the last digit that a float of four bytes has."""
+    return orjson.dumps(vector, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def digest(*parts: Any) -> bytes:

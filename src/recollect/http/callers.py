@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated
 from uuid import UUID
 
@@ -13,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from recollect.access.tokens import API_KEY_PREFIX, InvalidToken
 from recollect.bootstrap import Services
-from recollect.db.tenancy import SERVICE, Caller
+from recollect.db.tenancy import SERVICE, Caller, Transaction
 from recollect.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn
 
 COOKIE = "recollect_session"
@@ -98,6 +100,19 @@ def is_service(request: Request) -> bool:
     """Whether the service key was sent, which may do everything for every user."""
     _, _, token = request.headers.get("authorization", "").partition(" ")
     return _is_service_key(services(request), token)
+
+
+@asynccontextmanager
+async def as_service(tx: Transaction, recollect: Services) -> AsyncIterator[Transaction]:
+    """A transaction of the service's, for an admin whose own one this is, or for the service itself."""
+    if tx.caller is SERVICE:
+        yield tx
+        return
+    # Who calls is judged with the first statement: nobody but an admin gets past this one.
+    await recollect.access.me(tx)
+    await tx.finish()
+    async with recollect.tenancy.acting_as(SERVICE, for_one_call=True) as own:
+        yield own
 
 
 def _service_for(subject: UUID | None) -> Caller:

@@ -31,10 +31,22 @@ class StaleVersion(Conflict):
     code = "stale_version"
 
 
+class AnotherVersion(StaleVersion):
+    """The profile is not at the version that this was meant for."""
+
+    status = 412
+
+
 class UnknownVersion(NotFound):
     """The profile has no such version."""
 
     code = "unknown_version"
+
+
+class UnknownActivity(NotFound):
+    """There is no such activity."""
+
+    code = "unknown_activity"
 
 
 class DamagedHistory(RecollectError):

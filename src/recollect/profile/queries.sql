@@ -160,5 +160,5 @@ returning version, prompt_text, description, is_active, created_by, created_at
 -- add_prompt
 -- Add a text, and take it into use.
 insert into profile_prompts (version, prompt_text, description, is_active, created_by)
-select coalesce(max(version), 0) + 1, %(prompt_text)s, %(description)s, true, auth.uid() from profile_prompts
+select coalesce(max(version), 0) + 1, %(prompt_text)s, %(description)s, true, %(created_by)s::uuid from profile_prompts
 returning version, prompt_text, description, is_active, created_by, created_at

@@ -22,6 +22,7 @@ from recollect.profile.canonical import canonical, checksum, same
 from recollect.profile.merging import clashes, rebase
 from recollect.profile.models import (
     ActivityKind,
+    AnotherVersion,
     Blame,
     DamagedHistory,
     Difference,
@@ -33,12 +34,14 @@ from recollect.profile.models import (
     RecordedActivity,
     Snapshot,
     StaleVersion,
+    UnknownActivity,
     UnknownVersion,
     Update,
     Verified,
     Version,
 )
-from recollect.profile.readable import readable
+from recollect.profile.readable import Change as Told
+from recollect.profile.readable import changes
 from recollect.profile.schemas import Schema
 from recollect.profile.store import queries
 
@@ -50,6 +53,8 @@ MAX_DAMAGE_TOLD = 100
 KEPT_BY_US = ("version", "last_updated_by")
 
 Change = Callable[[Transaction, Snapshot], Awaitable[Document]]
+Precondition = Callable[[int], bool]
+"""Of the version that a profile is at."""
 
 
 class Profile:
@@ -78,12 +83,14 @@ class Profile:
         patch: Patch,
         *,
         base: int | None = None,
+        only_if: Precondition | None = None,
         reason: str | None = None,
         origin: Origin = "edit",
         by: str | None = None,
     ) -> Snapshot:
         """Add a version. A patch that was made from an earlier version (``base``) is brought onto the latest
-        where the two do not touch the same paths; otherwise ``StaleVersion`` tells what does."""
+        where the two do not touch the same paths; otherwise ``StaleVersion`` tells what does. With
+        ``only_if``, nothing is done unless that holds of the latest version."""
 
         async def change(reading: Transaction, head: Snapshot) -> Document:
             if base is None or base == head.version:
@@ -92,7 +99,7 @@ class Profile:
             start = await self._earlier(reading, user_id, base, head)
             return merged(start, patches.apply(start.document, patch), head)
 
-        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by)
+        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by, only_if=only_if)
 
     async def replace(
         self,
@@ -101,6 +108,7 @@ class Profile:
         document: Document,
         *,
         base: Snapshot | int | None = None,
+        only_if: Precondition | None = None,
         reason: str | None = None,
         origin: Origin = "edit",
         by: str | None = None,
@@ -115,7 +123,9 @@ class Profile:
             return merged(start, document, head)
 
         known = base if isinstance(base, Snapshot) else None
-        return await self._write(tx, user_id, change, reason=reason, origin=origin, by=by, known=known)
+        return await self._write(
+            tx, user_id, change, reason=reason, origin=origin, by=by, known=known, only_if=only_if
+        )
 
     async def merge_patch(
         self,
@@ -124,6 +134,7 @@ class Profile:
         wanted: Any,
         *,
         base: int | None = None,
+        only_if: Precondition | None = None,
         reason: str | None = None,
     ) -> Snapshot:
         """Add a version by a JSON Merge Patch (RFC 7396)."""
@@ -133,7 +144,7 @@ class Profile:
             made = patches.apply(start.document, patches.from_merge_patch(start.document, wanted))
             return merged(start, made, head)
 
-        return await self._write(tx, user_id, change, reason=reason)
+        return await self._write(tx, user_id, change, reason=reason, only_if=only_if)
 
     async def restore(
         self,
@@ -195,8 +206,7 @@ class Profile:
         before = await self._read(tx, user_id, version=from_version)
         after = await self._read(tx, user_id, version=to_version)
         made = patches.diff(before.document, after.document)
-        news = [each for each in made if each["path"].split("/")[1:] not in ([name] for name in KEPT_BY_US)]
-        told = readable(news, before.document)
+        told = [str(change) for change in news(made, before.document)]
         return Difference(from_version=before.version, to_version=after.version, patch=made, text=told)
 
     async def blame(self, tx: Transaction, user_id: UUID, path: str) -> Blame:
@@ -209,6 +219,8 @@ class Profile:
                 name: row[name] for name in ("created_at", "actor", "origin", "source_description")
             }
         version = blamed.last_changed(path)
+        if version == 0:
+            raise UnknownVersion("Nothing has been stored in this profile yet.")
         return Blame(path=path, version=version, **written[version])
 
     async def verify(self, tx: Transaction, user_id: UUID) -> Verified:
@@ -250,6 +262,11 @@ class Profile:
         parameters = {"user_id": user_id, "kind": kind, **_before(before), "limit": limit}
         rows = await tx.all(queries.list_activities, parameters, last=True)
         return [RecordedActivity(**row) for row in rows]
+
+    async def forget_activity(self, tx: Transaction, user_id: UUID, activity: UUID) -> None:
+        """Delete a record. What the profile has made of it stays."""
+        if not await tx.run(queries.delete_activity, {"user_id": user_id, "id": activity}, last=True):
+            raise UnknownActivity
 
     async def updates(
         self,
@@ -307,15 +324,25 @@ class Profile:
         origin: Origin = "edit",
         by: str | None = None,
         known: Snapshot | None = None,
+        only_if: Precondition | None = None,
     ) -> Snapshot:
         """Add what ``change`` makes of the latest version, which may be known; again, if somebody else was
         first."""
+        migrated: Snapshot | None = None
         for _ in range(TRIES):
             async with tx.going_on() as writing:
                 head, known = known or await self._read(writing, user_id), None
+                # What we have made of the version that was meant is meant too.
+                is_ours = migrated is not None and migrated.version == head.version
+                if only_if is not None and not (is_ours or only_if(head.version)):
+                    raise AnotherVersion(
+                        f"The profile is at version {head.version} now; read it again and make the change "
+                        "anew.",
+                        current_version=head.version,
+                    )
                 if self.schema.is_behind(head.document):
                     document = self.schema.migrated(head.document)
-                    await self._add(writing, user_id, head, document, origin="migration")
+                    migrated = await self._add(writing, user_id, head, document, origin="migration")
                     continue
                 document = await change(writing, head)
                 added = await self._add(writing, user_id, head, document, origin=origin, reason=reason, by=by)
@@ -370,6 +397,12 @@ def merged(base: Snapshot, ours: Document, head: Snapshot) -> Document:
         )
     made: Document = patches.apply(_bare(head.document), rebase(mine, theirs, _bare(base.document)))
     return {**made, **{name: head.document[name] for name in KEPT_BY_US if name in head.document}}
+
+
+def news(patch: Patch, before: Document) -> list[Told]:
+    """What a patch changes in the document it was made for, apart from what the service itself writes."""
+    kept = {f"/{name}" for name in KEPT_BY_US}
+    return changes([each for each in patch if each["path"] not in kept], before)
 
 
 def _bare(document: Document) -> Document:

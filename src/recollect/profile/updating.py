@@ -184,7 +184,7 @@ class Updater:
             return Update(**await tx.one(queries.end_update, failed, last=True))
 
     async def update_some(self, users: Sequence[UUID], period: datetime) -> dict[str, int]:
-        """Update several profiles, a few at a time; says how many ended how."""
+        """Bring several profiles up to date, a few at a time; says how many ended how."""
         counts = {"updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
         turn = asyncio.Semaphore(AT_ONCE)
 

@@ -161,7 +161,7 @@ class Dialect:
         count = await self._engine.count(tx, where)
         parameters = {**scope_parameters(where), "offset": offset, "limit": limit}
         rows = await tx.all(queries.page_of_memories, parameters)
-        return count, [memory_from(row, Memory) for row in rows]
+        return count, [memory_from(row) for row in rows]
 
     async def delete_with_linked(self, tx: Transaction, memory_id: UUID) -> int:
         """Forget a memory and all that it superseded; says how many."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -24,6 +25,12 @@ _FORM = "application/x-www-form-urlencoded"
 _PARSED = "recollect.json"
 # Mail programs unsubscribe with either kind of form (RFC 8058); that page does not read this one.
 _MULTIPART, _ONE_CLICK = "multipart/form-data", "/unsubscribe"
+JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
+_PROFILE = re.compile(r"/api/users/[^/]+/profile")
+
+
+class NotAPatch(UnsupportedBody):
+    """Send a change of this as application/json-patch+json or application/merge-patch+json, uncompressed."""
 
 
 class ClientGone(Exception):
@@ -86,13 +93,21 @@ def _has_body(scope: Scope) -> bool:
 def _parse(scope: Scope, body: bytes) -> None:
     if not body:
         return
-    media_type = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
-    if media_type == "application/json":
+    media_type = media_type_of(Headers(scope=scope))
+    if scope["method"] == "PATCH" and _PROFILE.fullmatch(scope["path"]):
+        if media_type not in {JSON_PATCH, MERGE_PATCH}:
+            raise NotAPatch(headers={"Accept-Patch": f"{JSON_PATCH}, {MERGE_PATCH}"})
+        scope[_PARSED] = strict_json(body)
+    elif media_type == "application/json":
         scope[_PARSED] = strict_json(body)
     elif media_type == _FORM and not scope["path"].startswith("/api/"):
         _check_form(body)
     elif not (media_type == _MULTIPART and scope["path"] == _ONE_CLICK):
         raise UnsupportedBody
+
+
+def media_type_of(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _check_form(body: bytes) -> None:
