@@ -65,18 +65,21 @@ class Listener:
 
     def turn(self, turn: Turn, before: str, speaker: str, *, opening: bool = False) -> tuple[Scored, ...]:
         memory = self._memories[speaker]
-        found = []
         heard_now = listen(turn, before, opening=opening)
+        # By itself, lest a phrase become a rule by being repeated alone.
+        alone = [self._model.probability(heard.features) for heard in heard_now]
         for heard in heard_now:
             self._recall(heard, memory)
-            found.append(Scored(heard, self._model.probability(heard.features)))
-        for each in found:
-            self.rarity.learn(each.heard.terms)
-            memory.keep(each.heard.terms, each.probability)
-        return tuple(found)
+        for heard, probability in zip(heard_now, alone, strict=True):
+            self.rarity.learn(heard.terms)
+            if heard.wants:
+                memory.keep(heard.terms, probability)
+        return tuple(Scored(heard, self._model.probability(heard.features)) for heard in heard_now)
 
     @staticmethod
     def _recall(heard: Heard, memory: Memory) -> None:
+        if not heard.wants:
+            return
         again = ruled = 0.0
         for likeness, probability in memory.alike(heard.terms):
             if likeness >= ALIKE:
