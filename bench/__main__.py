@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from bench import brain, foundation, jobs, mem0_beside, retrieval, scale
+from bench import brain, foundation, jobs, mem0_beside, retrieval, rules, scale
 from bench.report import Figure, publish
 
 SUITES = {
@@ -19,6 +19,7 @@ SUITES = {
     "mem0": mem0_beside.measure,
     "scale": scale.measure,
     "brain": brain.measure,
+    "rules": rules.measure,
 }
 
 

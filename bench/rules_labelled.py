@@ -31,6 +31,7 @@ class Label:
     kind: str
     category: str
     rule: str
+    quote: str
 
 
 @dataclass
@@ -79,7 +80,7 @@ def _place(found: Labelled, chats: Sequence[Chat], labels: Sequence[dict[str, st
         chat, turn = (by_number or saying[min(earlier[quote], len(saying) - 1) :])[0]
         earlier[quote] += 1
         found.labels[chat.source, chat.session, turn.number].append(
-            Label(str(label["kind"]), str(label["category"]), str(label["rule"]))
+            Label(*(str(label[name]) for name in ("kind", "category", "rule", "quote")))
         )
 
 

@@ -12,7 +12,7 @@ from recollect.engine.language import fold
 MAX_CLAUSES = 60
 LONGEST_CLAUSE = 400
 
-_APOSTROPHES = str.maketrans(
+APOSTROPHES = str.maketrans(
     dict.fromkeys("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}\N{ACUTE ACCENT}", "'")
 )
 _END = re.compile(r"(?<![.\s][A-Za-z])[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？；]+|;(?=\s)|\n+|\s{3,}")  # noqa: RUF001
@@ -67,4 +67,4 @@ def _clause(text: str, shown: str, begin: int, end: int) -> Clause | None:
 
 
 def plain_of(text: str) -> str:
-    return " ".join(fold(text.translate(_APOSTROPHES)).split())
+    return " ".join(fold(text.translate(APOSTROPHES)).split())

@@ -51,7 +51,10 @@ class Tongue:
     nod: Pattern[str]
     wordings: tuple[Wording, ...]
     drop: Pattern[str]
+    """What may stand before a wish and is cut off."""
     otherwise: str
+    """How a wish is put that no wording fits; and a complaint."""
+    correction: str
 
     def cues_in(self, clause: Clause) -> frozenset[str]:
         found = {kind for kind, pattern in self.cues if pattern.search(clause.plain)}
@@ -93,6 +96,7 @@ def tongue(name: str) -> Tongue:
         ),
         drop=re.compile(_folded(told["phrasing"]["drop"]), re.IGNORECASE),
         otherwise=told["phrasing"]["otherwise"],
+        correction=told["phrasing"]["correction"],
     )
 
 

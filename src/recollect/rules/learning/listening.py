@@ -42,8 +42,8 @@ class Listener:
     def __init__(self, model: Model | None = None) -> None:
         self._model = model or fitted()
         self.rarity = Rarity()
-        self._memories: defaultdict[str, Memory] = defaultdict(lambda: Memory(self.rarity))
-        self._seen: set[tuple[str, object, str]] = set()
+        self._memories: defaultdict[str, Memory[float]] = defaultdict(lambda: Memory(self.rarity))
+        self._seen: set[int] = set()
 
     def chats(self, chats: Iterable[Chat]) -> Iterator[Listened]:
         for chat in chats:
@@ -51,13 +51,14 @@ class Listener:
 
     def chat(self, chat: Chat) -> Iterator[Listened]:
         before = ""
-        opening = True
+        # A long chat comes in parts; only the first begins it.
+        opening = bool(chat.turns) and chat.turns[0].number == 0
         for turn in chat.turns:
             if turn.role == "assistant":
                 before = turn.text
                 continue
             # A resumed session repeats what was said before it.
-            mark = (turn.text, turn.at or before, chat.author or "")
+            mark = hash((turn.text, turn.at or before, chat.author))
             if mark not in self._seen:
                 self._seen.add(mark)
                 yield Listened(chat, turn, self.turn(turn, before, speaker_of(chat), opening=opening))
@@ -77,14 +78,13 @@ class Listener:
         return tuple(Scored(heard, self._model.probability(heard.features)) for heard in heard_now)
 
     @staticmethod
-    def _recall(heard: Heard, memory: Memory) -> None:
+    def _recall(heard: Heard, memory: Memory[float]) -> None:
         if not heard.wants:
             return
         again = ruled = 0.0
-        for likeness, probability in memory.alike(heard.terms):
-            if likeness >= ALIKE:
-                again = max(again, likeness)
-                ruled = max(ruled, likeness * probability)
+        for likeness, probability in memory.alike(heard.terms, ALIKE):
+            again = max(again, likeness)
+            ruled = max(ruled, likeness * probability)
         if again:
             heard.features["again"] = again
             heard.features["again_rule"] = ruled
