@@ -15,7 +15,6 @@ from bench.report import Figure, at_least, at_most
 from bench.rules_labelled import DATA, Label, Labelled, fit, listened, read_labelled, write_weights
 from recollect.engine.language import words_of
 from recollect.rules.chats.models import Chat
-from recollect.rules.learning.cues import language_of
 from recollect.rules.learning.listening import Listened, Listener
 from recollect.rules.learning.models import Evidence
 from recollect.rules.learning.pipeline import propose
@@ -102,7 +101,7 @@ def _repository(turn: Listened) -> str:
 
 
 def _language(turn: Listened) -> str:
-    return language_of(turn.turn.text)
+    return turn.clauses[0].heard.language
 
 
 def _share(groups: Sequence[tuple[str, bool]], wanted: str) -> float:

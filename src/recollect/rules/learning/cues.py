@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -48,6 +49,7 @@ class Wording:
 class Tongue:
     name: str
     cues: tuple[tuple[str, Pattern[str]], ...]
+    act: Pattern[str]
     nod: Pattern[str]
     wordings: tuple[Wording, ...]
     drop: Pattern[str]
@@ -62,21 +64,32 @@ class Tongue:
             found.add("asks")
         return frozenset(found)
 
+    def is_act(self, plain: str) -> bool:
+        return self.act.search(plain) is not None
+
     def is_nod(self, clause: Clause) -> bool:
         return self.nod.fullmatch(clause.plain) is not None
 
 
-def language_of(text: str) -> str:
-    """The language of a turn that cues are known of; English in doubt."""
+def languages_likely(text: str) -> tuple[str, ...]:
+    """The languages of a turn that cues are known of; more than one if its words tell no better."""
     if not text.isascii():
         if len(_KANA.findall(text)) >= _SEVERAL:
-            return "japanese"
+            return ("japanese",)
         if len(_HAN.findall(text)) >= _SEVERAL:
-            return "chinese"
+            return ("chinese",)
         if len(_CYRILLIC.findall(text)) >= _SEVERAL:
-            return "russian"
+            return ("russian",)
     likely = languages_of(words_of(text))
-    return next((language for language in SPACED if language in likely), SPACED[0])
+    return tuple(language for language in SPACED if language in likely) or SPACED[:1]
+
+
+def language_of(clauses: Sequence[Clause]) -> str:
+    """The language of a turn: if its words do not tell, the one in which it sounds like anything."""
+    likely = languages_likely(" ".join(clause.text for clause in clauses))
+    if len(likely) == 1:
+        return likely[0]
+    return max(likely, key=lambda name: sum(len(tongue(name).cues_in(clause)) for clause in clauses))
 
 
 @cache
@@ -90,6 +103,7 @@ def tongue(name: str) -> Tongue:
     return Tongue(
         name=name,
         cues=tuple((kind, pattern(kind)) for kind in KINDS),
+        act=pattern("acts"),
         nod=re.compile(rf"(?:(?:{_lines(told['nod'])})\W*)+"),
         wordings=tuple(
             Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"]) for each in told["wording"]

@@ -52,7 +52,7 @@ def listen(turn: Turn, before: str = "", *, opening: bool = False) -> list[Heard
     clauses = clauses_in(turn.text, shown)
     if not clauses:
         return []
-    language = language_of(" ".join(clause.text for clause in clauses))
+    language = language_of(clauses)
     spoken = tongue(language)
     length = min(1.0, (len(clauses) - 1) / _LONG)
     heard = []

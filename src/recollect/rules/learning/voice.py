@@ -10,9 +10,11 @@ LONGEST_TAIL = 1_000
 # Shorter lines may well be in both mouths: "run the tests".
 SHORTEST_QUOTE = 25
 
-# Tags that wrap what the user typed; whatever stands inside any other was put there by a program.
-_VOICE_TAGS = r"(?:user_query|user_message|user_input|query|message|b|i|em|strong|kbd|code|p|u)\b"
-_TAGGED = re.compile(rf"<(?!/?{_VOICE_TAGS})([a-zA-Z][\w:-]{{1,40}})(?:\s[^<>]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
+# Tags that wrap what the user typed; whatever stands inside any other was put there by a program, or is code.
+_VOICE_TAGS = frozenset("user_query user_message user_input query message b i em strong kbd code p u".split())
+# What these begin need not end: the text may have been cut.
+_PROGRAM_TAGS = frozenset("system-reminder system_reminder local-command-stdout task-notification".split())
+_TAG = re.compile(r"</?([a-zA-Z][\w:-]{0,40})(?:\s[^<>]{0,300})?>")
 _FENCED = re.compile(r"(```|~~~|\"\"\").*?(?:\1|\Z)", re.DOTALL)
 _FRONT_MATTER = re.compile(r"^---\n(?:[\w-]+:.*\n)+---$", re.MULTILINE)
 # What a program says in the user's name: everything after it is the program's.
@@ -30,7 +32,7 @@ _PROGRAM = re.compile(
 )
 # A plan that the assistant wrote comes back as the user's turn when it is accepted.
 _PLAN = re.compile(
-    r"^\W*(?:implement|execute|follow|carry out)\s+(?:the\s+following|this)\s+plan\b.*?$", re.I | re.M
+    r"^[^\w\n]{0,9}(?:implement|execute|follow|carry out) (?:the following|this) plan\b", re.I | re.M
 )
 _MACHINE_LINE = re.compile(
     r"""
@@ -62,7 +64,7 @@ def own_words(text: str, said_before: str = "") -> str:
     """The text with everything that is not the user's own blanked out, each character in its place."""
     shown = text
     if "<" in text:
-        shown = _TAGGED.sub(_blank, shown)
+        shown = _without_tagged(shown)
     if "```" in text or "~~~" in text or '"""' in text:
         shown = _FENCED.sub(_blank, shown)
     if "---" in text:
@@ -76,6 +78,29 @@ def own_words(text: str, said_before: str = "") -> str:
         middle = shown[LONGEST_HEAD:-LONGEST_TAIL]
         shown = shown[:LONGEST_HEAD] + _blanked(middle) + shown[-LONGEST_TAIL:]
     return shown
+
+
+def _without_tagged(text: str) -> str:
+    parts: list[str] = []
+    done = 0
+    unclosed: set[str] = set()
+    for tag in _TAG.finditer(text):
+        name = tag[1]
+        if tag.start() < done or name in unclosed:
+            continue
+        end = tag.end()
+        if name.lower() not in _VOICE_TAGS and not tag.group().startswith("</"):
+            closing = text.find(f"</{name}>", end)
+            if closing >= 0:
+                end = closing + len(name) + 3
+            elif name in _PROGRAM_TAGS:
+                end = len(text)
+            else:
+                unclosed.add(name)
+                continue
+        parts += [text[done : tag.start()], _blanked(text[tag.start() : end])]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def _line(line: str, said_before: str) -> str:

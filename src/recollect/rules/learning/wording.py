@@ -9,7 +9,7 @@ from importlib.resources import files
 from re import Pattern
 
 from recollect.engine.language import fold
-from recollect.rules.learning.clauses import APOSTROPHES
+from recollect.rules.learning.clauses import APOSTROPHES, plain_of
 from recollect.rules.learning.cues import Tongue, tongue
 from recollect.rules.learning.features import Heard
 
@@ -24,7 +24,7 @@ def rule_text(heard: Heard) -> str:
     spoken = tongue(heard.language)
     said = " ".join(heard.clause.text.translate(APOSTROPHES).split())
     said = _without(said, spoken.drop)
-    text = _worded(said, spoken) or (said if "acts" in heard.cues else _framed(said, heard, spoken))
+    text = _worded(said, spoken) or (said if spoken.is_act(plain_of(said)) else _framed(said, heard, spoken))
     return _sentence(text)
 
 
