@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from recollect.rules.learning.features import Heard, listen
 from recollect.rules.learning.repetition import Memory, Rarity
 from recollect.rules.learning.scoring import Model, fitted
 
+# Doublings of how often something was asked for, beyond which it makes no difference.
+_OFTEN = 3.0
 # Below it, two clauses share a subject and not a wish.
 ALIKE = 0.35
 
@@ -82,12 +85,15 @@ class Listener:
         if not heard.wants:
             return
         again = ruled = 0.0
+        times = 0
         for likeness, probability in memory.alike(heard.terms, ALIKE):
+            times += 1
             again = max(again, likeness)
             ruled = max(ruled, likeness * probability)
         if again:
             heard.features["again"] = again
             heard.features["again_rule"] = ruled
+            heard.features["often"] = min(math.log2(times), _OFTEN)
 
 
 def speaker_of(chat: Chat) -> str:
