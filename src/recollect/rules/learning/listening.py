@@ -53,7 +53,7 @@ class Listener:
             yield from self.chat(chat)
 
     def chat(self, chat: Chat) -> Iterator[Listened]:
-        before = ""
+        before = previous = ""
         # A long chat comes in parts; only the first begins it.
         opening = bool(chat.turns) and chat.turns[0].number == 0
         for turn in chat.turns:
@@ -62,10 +62,12 @@ class Listener:
                 continue
             # A resumed session repeats what was said before it.
             mark = hash((turn.text, turn.at or before, chat.author))
-            if mark not in self._seen:
+            # What is sent again at once was not answered, rather than asked for again.
+            if mark not in self._seen and turn.text != previous:
                 self._seen.add(mark)
                 yield Listened(chat, turn, self.turn(turn, before, speaker_of(chat), opening=opening))
             opening = False
+            previous = turn.text
 
     def turn(self, turn: Turn, before: str, speaker: str, *, opening: bool = False) -> tuple[Scored, ...]:
         memory = self._memories[speaker]

@@ -32,7 +32,7 @@ _PROGRAM = re.compile(
 )
 # A plan that the assistant wrote comes back as the user's turn when it is accepted.
 _PLAN = re.compile(
-    r"^[^\w\n]{0,9}(?:implement|execute|follow|carry out) (?:the following|this) plan\b", re.I | re.M
+    r"^[^\w\n]{0,9}(?:implement|execute|carry out) (?:the following plan|this plan|the plan as)\b", re.I | re.M
 )
 _MACHINE_LINE = re.compile(
     r"""
@@ -42,6 +42,8 @@ _MACHINE_LINE = re.compile(
       | (?:!|/)\w[\w-]*(?:\s|$)                         # a command to the assistant's program
       | at\ .{0,200}[(:]\d* | File\ ".{0,200}",\ line\ | Traceback\ \(
       | \d{1,6}\s*[|│:]\s                               # a numbered line of source
+      | (?:[\w@./-]+:)*\d+:\d+:?\s                     # a place in a file
+      | (?:[\w@./-]+:){2,}\s                            # a task of a build
       | (?:[+-]{3}\ |@@\ |diff\ --git\ |index\ [0-9a-f]{6})
       | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d | \[?\d\d:\d\d:\d\d
       | (?:\w*(?:Error|Exception|Warning)|npm\ ERR!|error\ TS\d+|error|warning|FAIL|PASS|INFO|DEBUG|WARN|ERROR|fatal
@@ -55,6 +57,10 @@ _MACHINE_LINE = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
+# Lines without an empty one between them: if so many of them are a machine's, all are.
+_BLOCK = re.compile(r"[^\n]+(?:\n[^\n]+)*")
+_MOSTLY = 0.4
+_SHORTEST_BLOCK = 3
 _LINE = re.compile(r"[^\n]+")
 _BLANK = re.compile(r"[^\n]")
 _LEADING = re.compile(r"^[\s>*#\d.)-]+")
@@ -72,12 +78,19 @@ def own_words(text: str, said_before: str = "") -> str:
     for ending in (_PROGRAM, _PLAN):
         if found := ending.search(shown):
             shown = shown[: found.start()] + _blanked(shown[found.start() :])
-    shown = _MACHINE_LINE.sub(_blank, shown)
+    shown = _BLOCK.sub(_block, shown)
     shown = _LINE.sub(lambda line: _line(line.group(), said_before), shown)
     if len(shown) > LONGEST_HEAD + LONGEST_TAIL:
         middle = shown[LONGEST_HEAD:-LONGEST_TAIL]
         shown = shown[:LONGEST_HEAD] + _blanked(middle) + shown[-LONGEST_TAIL:]
     return shown
+
+
+def _block(found: re.Match[str]) -> str:
+    text = found.group()
+    shown, machines = _MACHINE_LINE.subn(_blank, text)
+    lines = text.count("\n") + 1
+    return _blanked(text) if lines >= _SHORTEST_BLOCK and machines >= lines * _MOSTLY else shown
 
 
 def _without_tagged(text: str) -> str:
