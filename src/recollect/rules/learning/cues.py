@@ -7,7 +7,7 @@ Each language is a file in ``tongues/`` with these lists:
 - ``all``: of every one of a kind; ``note``: write it down as a rule;
 - ``wronged``: what was done is not what was asked for; ``did``: about what the assistant did; ``rejects``: no;
 - ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one; ``acts``: it tells somebody to
-  do something;
+  do something; ``product``: about what is made rather than how, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything.
 """
 
@@ -28,7 +28,7 @@ from recollect.rules.learning.clauses import Clause
 SPACED = ("english", "spanish", "portuguese", "french", "german", "italian")
 KINDS = (
     "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
-    "wronged", "did", "rejects", "once", "asks", "asks_for", "acts",
+    "wronged", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u4e00-\u9fff]")

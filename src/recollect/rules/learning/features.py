@@ -95,6 +95,7 @@ def _features(clause: Clause, cues: frozenset[str], terms: int, turn: Turn, *, o
         "question": asks,
         "request": "asks_for" in cues and not complains,
         "once": "once" in cues,
+        "product": "product" in cues,
         "concrete": _CONCRETE.search(clause.text) is not None,
         "opening": opening,
         "short": terms <= 2,
