@@ -11,7 +11,7 @@ from recollect.rules.learning.clauses import plain_of
 from recollect.rules.learning.listening import Scored
 from recollect.rules.learning.repetition import Memory, Rarity
 
-# More alike than a repetition has to be: two proposals are read side by side, and one too many is the lesser evil.
+# More alike than a repetition has to be: of two proposals side by side, one too many is the lesser evil.
 SAME_RULE = 0.45
 
 

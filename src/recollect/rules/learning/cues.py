@@ -6,8 +6,8 @@ Each language is a file in ``tongues/`` with these lists:
 - ``ban``: leave it; ``insist``: mind it; ``when``: the occasion it holds on; ``rather``: this, not that;
 - ``all``: of every one of a kind; ``note``: write it down as a rule;
 - ``wronged``: what was done is not what was asked for; ``did``: about what the assistant did; ``rejects``: no;
-- ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one; ``acts``: it tells somebody to
-  do something; ``product``: about what is made rather than how, as its users see it;
+- ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
+- ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything.
 """
 
@@ -106,7 +106,8 @@ def tongue(name: str) -> Tongue:
         act=pattern("acts"),
         nod=re.compile(rf"(?:(?:{_lines(told['nod'])})\W*)+"),
         wordings=tuple(
-            Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"]) for each in told["wording"]
+            Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"])
+            for each in told["wording"]
         ),
         drop=re.compile(_folded(told["phrasing"]["drop"]), re.IGNORECASE),
         otherwise=told["phrasing"]["otherwise"],

@@ -103,7 +103,9 @@ def speaker_of(chat: Chat) -> str:
     return chat.author or chat.project or ""
 
 
-def score_turn(turn: Turn, before: Turn | None = None, listener: Listener | None = None, speaker: str = "") -> float:
+def score_turn(
+    turn: Turn, before: Turn | None = None, listener: Listener | None = None, speaker: str = ""
+) -> float:
     """The probability that a human turn states a durable rule, after what the listener has heard so far."""
     listener = listener or Listener()
     clauses = listener.turn(turn, before.text if before else "", speaker)
