@@ -13,7 +13,7 @@ from tests.rules.learning.talk import chat
 
 PIECES = st.sampled_from(
     [
-        "Never push to main.", "always  use\ttabs", "no, don\N{RIGHT SINGLE QUOTATION MARK}t do that!", 
+        "Never push to main.", "always  use\ttabs", "no, don\N{RIGHT SINGLE QUOTATION MARK}t do that!",
         "```\ncode\n```", "> quoted",
         "<note>", "</note>", "\n", "\r\n", "- ", "1. ", "ÉCRIS toujours les tests", "必须运行测试。", "ß",
         "\N{LATIN SMALL LIGATURE FI}x",

@@ -5,7 +5,7 @@ Each language is a file in ``tongues/`` with these lists:
 - ``lasting``: it holds beyond today; ``duty``: it is owed; ``custom``: this is how we do it, or what I like;
 - ``ban``: leave it; ``insist``: mind it; ``when``: the occasion it holds on; ``rather``: this, not that;
 - ``all``: of every one of a kind; ``note``: write it down as a rule;
-- ``wronged``: what was done is not what was asked for; ``did``: about what the assistant did; ``rejects``: no;
+- ``wronged``: what was done is not what was asked for; ``did``: about what it did; ``rejects``: no;
 - ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
 - ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything.

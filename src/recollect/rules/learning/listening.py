@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.learning.features import Heard, listen
-from recollect.rules.learning.repetition import Memory, Rarity
+from recollect.rules.learning.repetition import ALIKE, Memory, Rarity
 from recollect.rules.learning.scoring import Model, fitted
 
 # Doublings of how often something was asked for, beyond which it makes no difference.
 _OFTEN = 3.0
-# Below it, two clauses share a subject and not a wish.
-ALIKE = 0.35
 
 
 @dataclass(frozen=True, slots=True)

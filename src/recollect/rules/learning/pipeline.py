@@ -29,8 +29,8 @@ def propose(
 ) -> list[Proposal]:
     """The rules that chats ask for, the surest first.
 
-    ``known`` are texts of rule files and configurations, whose rules are left out, and ``rejected`` rules that
-    somebody said no to. What repeats one of ``existing`` names it instead of being another proposal.
+    ``known`` are texts of rule files and configurations, whose rules are left out; ``rejected`` are rules
+    that somebody said no to. What repeats one of ``existing`` names it instead of being another proposal.
     """
     listener = Listener()
     in_order = sorted(chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0)

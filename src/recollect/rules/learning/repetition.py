@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 Kept = TypeVar("Kept")
 
+# Below it, two clauses share a subject and not a wish.
+ALIKE = 0.45
 # So many clauses are taken as heard before the first, that no word is rare or common at the start.
 _ASSUMED = 30
 # Of the clauses that share a word only the latest are compared: a turn costs the same in a long history.
