@@ -51,7 +51,6 @@ class Import:
         self._project = project
         # What would have been added, where nothing is.
         self._met: set[bytes] | None = set() if dry_run else None
-        self._grown: set[UUID | None] = set()
         self.outcome = Outcome()
 
     async def run(self, paths: Sequence[str | Path], progress: Progress) -> Outcome:

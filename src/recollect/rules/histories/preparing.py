@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -65,7 +63,3 @@ def without_secrets(chat: Chat, session_mark: str) -> Chat:
 
 def _within(text: T, size: int) -> T:
     return mask(storable(text)).text[:size] if text else text
-
-
-def kinds_in(turns: Sequence[Ready]) -> dict[str, int]:
-    return dict(Counter(kind for turn in turns for kind in turn.masked))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
@@ -25,7 +26,7 @@ from recollect.rules.histories.models import (
     Stored,
     UnknownChat,
 )
-from recollect.rules.histories.preparing import Ready, kinds_in, ready, without_secrets
+from recollect.rules.histories.preparing import Ready, ready, without_secrets
 from recollect.rules.histories.store import Owner, queries
 
 PAGE = 1_000
@@ -58,20 +59,16 @@ class Histories:
         await self._check_place(tx, workspace, project)
         await tx.run(queries.hold_imports, {"user_id": user_id})
         outcome = Imported()
-        grown: set[store.Key] = set()
         for batch in _batches(self._told(chats, workspace)):
             new = await self._new(tx, owner, batch)
             turns = await asyncio.to_thread(_prepared, new)
             of = [masked[nth] for nth, _, _ in new]
-            added = 0
             if new:
                 with role_decides():
                     ids = await store.put_chats(tx, owner, {store.key_of(chat): chat for chat in of}.values())
                     placed = [(ids[store.key_of(chat)], turn) for chat, turn in zip(of, turns, strict=True)]
-                    added = await store.add_turns(tx, owner, placed)
-            grown.update(map(store.key_of, of))
-            outcome.add(Imported(turns=added, known_turns=len(batch) - added, masked=kinds_in(turns)))
-        outcome.chats = len(grown)
+                    await store.add_turns(tx, owner, placed)
+            outcome.add(_counted(batch, of, turns))
         outcome.ids = await store.sessions(tx, owner, masked)
         return outcome
 
@@ -88,14 +85,11 @@ class Histories:
         owner = Owner(user_id, workspace)
         await self._check_place(tx, workspace)
         outcome = Imported()
-        grown: set[int] = set()
         for batch in _batches(self._told(chats, workspace)):
             new = [told for told in await self._new(tx, owner, batch) if told[2] not in met]
             met.update(digest for _, _, digest in new)
-            grown.update(nth for nth, _, _ in new)
             turns = await asyncio.to_thread(_prepared, new)
-            outcome.add(Imported(turns=len(new), known_turns=len(batch) - len(new), masked=kinds_in(turns)))
-        outcome.chats = len(grown)
+            outcome.add(_counted(batch, [chats[nth] for nth, _, _ in new], turns))
         return outcome
 
     def _told(self, chats: Sequence[Chat], workspace: UUID | None) -> Iterator[Told]:
@@ -228,3 +222,13 @@ def _batches(turns: Iterator[Told]) -> Iterator[list[Told]]:
 
 def _prepared(turns: Sequence[Told]) -> Sequence[Ready]:
     return [ready(turn, digest) for _, turn, digest in turns]
+
+
+def _counted(batch: Sequence[Told], chats: Sequence[Chat], turns: Sequence[Ready]) -> Imported:
+    """What a batch brought: these turns, each of this chat."""
+    return Imported(
+        turns=len(turns),
+        known_turns=len(batch) - len(turns),
+        masked=dict(Counter(kind for turn in turns for kind in turn.masked)),
+        grown={store.key_of(chat) for chat in chats},
+    )

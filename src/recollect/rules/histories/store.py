@@ -77,8 +77,8 @@ async def put_chats(tx: Transaction, owner: Owner, chats: Collection[Chat]) -> d
     return {(row["source"], row["session"]): row["id"] for row in rows}
 
 
-async def add_turns(tx: Transaction, owner: Owner, turns: Sequence[tuple[UUID, Ready]]) -> int:
-    return await tx.run(
+async def add_turns(tx: Transaction, owner: Owner, turns: Sequence[tuple[UUID, Ready]]) -> None:
+    await tx.run(
         queries.add_turns,
         {
             "user_id": owner.user_id,
