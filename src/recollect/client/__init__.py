@@ -37,6 +37,7 @@ from recollect.bank.models import (
     serialised,
 )
 from recollect.client.brain import Brain, Facts
+from recollect.client.chats import Chats
 from recollect.client.connection import ATTEMPTS, PAGE, Connection, not_understood, pause, read, valid
 from recollect.client.jobs import FailedAttempt, Job
 from recollect.client.memories import Memories
@@ -47,6 +48,7 @@ from recollect.profile.models import StaleVersion
 
 __all__ = [
     "Brain",
+    "Chats",
     "Facts",
     "FailedAttempt",
     "Job",
@@ -94,6 +96,7 @@ class Recollect:
         self.memories = Memories(self._server)
         self.brain = Brain(self._server)
         self.profile = Profile(self._server)
+        self.chats = Chats(self._server)
 
     async def __aenter__(self) -> Self:
         return self
