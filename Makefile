@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model run test check format bench bench-jobs bench-retrieval bench-mem0 bench-scale bench-brain bench-profile soak constraints clean
+.PHONY: help setup model run test check format bench bench-jobs bench-retrieval bench-mem0 bench-scale bench-brain bench-profile bench-rules soak constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ bench-brain: setup ## Measure saving, loading and reconciling what is known abou
 
 soak: setup ## Kill worker, server and Postgres at random, over and over; takes half an hour
 	@$(PY) -m pytest -n 0 tests/faults/test_flow.py --soak 20
+
+bench-rules: setup ## Measure how many rules are learnt from transcripts, and how many alarms are false
+	@$(PY) -m bench rules
 
 bench: model ## Measure the promises of speed; prints a table, writes bench/results/
 	@$(PY) -m bench

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from bench import brain, foundation, jobs, mem0_beside, profile, retrieval, scale
+from bench import brain, foundation, jobs, mem0_beside, profile, retrieval, rules, scale
 from bench.report import Figure, publish
 
 SUITES = {
@@ -20,6 +20,7 @@ SUITES = {
     "scale": scale.measure,
     "brain": brain.measure,
     "profile": profile.measure,
+    "rules": rules.measure,
 }
 
 

@@ -1,0 +1,162 @@
+"""How many of the rules in real transcripts are found without a model, and how many alarms are false.
+
+``python -m bench.rules --fit`` makes the weights again and writes them into the package.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bench.report import Figure, at_least, at_most
+from bench.rules_labelled import DATA, Label, Labelled, fit, listened, read_labelled, write_weights
+from recollect.engine.language import words_of
+from recollect.rules.chats.models import Chat
+from recollect.rules.learning.listening import Listened, Listener
+from recollect.rules.learning.models import Evidence
+from recollect.rules.learning.pipeline import propose
+from recollect.rules.learning.scoring import fitted
+
+# Each transcript so often, under other names: enough turns for a rate.
+COPIES = 20
+
+
+async def measure() -> list[Figure]:
+    if not DATA.exists():
+        print(f"Skipped: there are no labelled transcripts at {DATA}.")
+        return []
+    labelled = read_labelled()
+    held_out = [
+        turn
+        for repository in labelled.chats
+        for turn in listened(labelled, [repository], fit(labelled, labelled.chats.keys() - {repository}))
+    ]
+    in_sample = listened(labelled, labelled.chats, dict(fitted().weights))
+    return [
+        *_by_turn(labelled, held_out, "each repository judged by a fit on the others", promised=True),
+        *_by_turn(labelled, in_sample, "fitted on the same transcripts", promised=False),
+        *_shares(labelled, held_out),
+        *_by_proposal(labelled),
+        _rate(labelled),
+    ]
+
+
+def _flagged(turns: Sequence[Listened]) -> set[tuple[str, str, int]]:
+    """Those turns that become evidence of a proposal."""
+    return {
+        (turn.chat.source, turn.chat.session, turn.turn.number)
+        for turn in turns
+        if turn.probability >= fitted().threshold
+    }
+
+
+def _by_turn(labelled: Labelled, turns: Sequence[Listened], how: str, *, promised: bool) -> list[Figure]:
+    flagged = _flagged(turns)
+    hits = len(flagged & labelled.labels.keys())
+    precision = hits / max(1, len(flagged))
+    recall = hits / len(labelled.labels)
+    kinds = [(each.kind, place in flagged) for place, labels in labelled.labels.items() for each in labels]
+    explicit = _share(kinds, "explicit")
+    figures = [
+        (f"precision by turn, {how}", precision, 0.60, f"{hits} of {len(flagged)} flagged turns"),
+        (f"recall by turn, {how}", recall, 0.45, f"{hits} of {len(labelled.labels)} turns with a rule"),
+        (f"recall of explicit rules, {how}", explicit, 0.85, _count(kinds, "explicit")),
+    ]
+    if promised:
+        return [at_least(name, value, "", least, detail) for name, value, least, detail in figures]
+    return [Figure(name, value, "", detail=detail) for name, value, _, detail in figures]
+
+
+def _shares(labelled: Labelled, turns: Sequence[Listened]) -> list[Figure]:
+    """Recall by kind and by category; alarms by repository and language."""
+    flagged = _flagged(turns)
+    found = [(each, place in flagged) for place, labels in labelled.labels.items() for each in labels]
+    figures = []
+    for what, groups in (
+        ("kind", [(label.kind, hit) for label, hit in found]),
+        ("category", [(label.category, hit) for label, hit in found]),
+    ):
+        for group in sorted({name for name, _ in groups}):
+            detail = _count(groups, group)
+            figures.append(Figure(f"recall by {what}: {group}", _share(groups, group), "", detail=detail))
+    for what, name_of in (("repository", _repository), ("language", _language)):
+        alarms = Counter[str]()
+        right = Counter[str]()
+        for turn in turns:
+            if turn.probability >= fitted().threshold:
+                alarms[name_of(turn)] += 1
+                right[name_of(turn)] += bool(labelled.of(turn.chat, turn.turn.number))
+        figures += [
+            Figure(f"precision by {what}: {name}", right[name] / count, "", detail=f"{right[name]} of {count}")
+            for name, count in alarms.most_common()
+        ]
+    return figures
+
+
+def _repository(turn: Listened) -> str:
+    return turn.chat.project or ""
+
+
+def _language(turn: Listened) -> str:
+    return turn.clauses[0].heard.language
+
+
+def _share(groups: Sequence[tuple[str, bool]], wanted: str) -> float:
+    hits = [hit for name, hit in groups if name == wanted]
+    return sum(hits) / max(1, len(hits))
+
+
+def _count(groups: Sequence[tuple[str, bool]], wanted: str) -> str:
+    hits = [hit for name, hit in groups if name == wanted]
+    return f"{sum(hits)} of {len(hits)}"
+
+
+def _by_proposal(labelled: Labelled) -> list[Figure]:
+    """A proposal is a duplicate if every rule that its quotes are labelled with is another's already."""
+    seen: set[str] = set()
+    duplicates = right = total = 0
+    for chats in labelled.chats.values():
+        for proposal in propose(chats):
+            rules = {label.rule for each in proposal.evidence for label in _labels_of(labelled, each)}
+            total += 1
+            right += bool(rules)
+            duplicates += bool(rules) and rules <= seen
+            seen |= rules
+    return [
+        Figure("proposals", total, "", detail=f"{right} of them with evidence that is labelled"),
+        at_most("duplicates among proposals", duplicates / max(1, total), "", 0.10, f"{duplicates} of {total}"),
+    ]
+
+
+def _labels_of(labelled: Labelled, evidence: Evidence) -> list[Label]:
+    """Those whose quote and the evidence's are about the same words of the turn."""
+    said = set(words_of(evidence.quote))
+    labels = labelled.labels.get((evidence.source, evidence.session, evidence.turn), [])
+    return [
+        label
+        for label in labels
+        if len(said & (quoted := set(words_of(label.quote)))) * 2 > min(len(said), len(quoted))
+    ]
+
+
+def _rate(labelled: Labelled) -> Figure:
+    chats = [_copy(chat, number) for number in range(COPIES) for each in labelled.chats.values() for chat in each]
+    # Time of the processor, not of the clock: others may be working on this machine.
+    begun = time.process_time()
+    turns = sum(1 for _ in Listener().chats(chats))
+    rate = turns / (time.process_time() - begun)
+    return at_least("scoring on one core", rate, "turns/s", 2_000, f"{turns} turns, {COPIES} copies of each transcript")
+
+
+def _copy(chat: Chat, number: int) -> Chat:
+    return replace(chat, session=f"{chat.session}-{number}", author=f"{chat.author}-{number}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--fit"]:
+        sys.exit("python -m bench.rules --fit makes the weights; make bench-rules measures")
+    everything = read_labelled()
+    write_weights(fit(everything, everything.chats))

@@ -1,0 +1,1 @@
+"""Learning rules from chats: pure functions, without a model, a database or a network."""

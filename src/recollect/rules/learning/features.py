@@ -1,0 +1,104 @@
+"""What is looked at in a clause to tell whether it states a durable rule; weights.toml gives each its reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from recollect.engine.language import terms_of
+from recollect.rules.chats.models import Turn
+from recollect.rules.learning.clauses import LONGEST_CLAUSE, Clause, clauses_in
+from recollect.rules.learning.cues import language_of, tongue
+from recollect.rules.learning.voice import own_words
+
+_RULE_FILE = re.compile(
+    r"\b(?:claude|agents?|gemini|conventions|guidelines)\.md\b|\.mdc\b|\.(?:cursor|windsurf|cline)rules\b"
+    r"|copilot-instructions|\.(?:cursor|claude)/rules"
+)
+_CONCRETE = re.compile(r"https?://|#\d+|\b[A-Z]{2,}-\d+\b|\bline \d+|\b\d+px\b|\b[0-9a-f]{7,40}\b")
+# Words that only mean more for being written so; others in capitals are names.
+_EMPHASIS = re.compile(
+    r"\b(?:NOT|NEVER|ALWAYS|MUST|ONLY|DON'?T|STOP|ALL|EVERY|ANY|SHOULD|NO|NUNCA|SIEMPRE|SOLO|SEMPRE|JAMAIS|TOUJOURS"
+    r"|PAS|NIE|IMMER|NICHT|MAI|NON|N\u00c3O|\u041d\u0415|\u041d\u0418\u041a\u041e\u0413\u0414\u0410|\u0412\u0421\u0415\u0413\u0414\u0410)\b"
+)
+_DEMANDS = frozenset({"lasting", "duty", "custom", "ban", "insist", "note", "rather"})
+# Of these, what is said again is asked for again; a report or a thank-you is not.
+_WANTS = _DEMANDS | {"wronged", "did", "acts", "asks_for"}
+# Fewer words that tell something are too few to know a wish by.
+_FEWEST_TERMS = 2
+# A turn of so many clauses counts as long in full.
+_LONG = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A clause of the user's, and what was noticed in it."""
+
+    clause: Clause
+    language: str
+    cues: frozenset[str]
+    terms: frozenset[str]
+    features: dict[str, float]
+
+    @property
+    def wants(self) -> bool:
+        """Whether it asks for something, of which to notice that it is asked for again."""
+        return len(self.terms) >= _FEWEST_TERMS and not self.cues.isdisjoint(_WANTS)
+
+
+def listen(turn: Turn, before: str = "", *, opening: bool = False) -> list[Heard]:
+    """The clauses of a turn that could ask for something. ``before`` is what the assistant had just said."""
+    shown = own_words(turn.text, before)
+    clauses = clauses_in(turn.text, shown)
+    if not clauses:
+        return []
+    language = language_of(clauses)
+    spoken = tongue(language)
+    length = min(1.0, (len(clauses) - 1) / _LONG)
+    heard = []
+    for clause in clauses:
+        if spoken.is_nod(clause):
+            continue
+        cues = spoken.cues_in(clause)
+        terms = frozenset(terms_of(clause.plain))
+        features = _features(clause, cues, len(terms), turn, opening=opening)
+        features["long_turn"] = length
+        heard.append(Heard(clause, language, cues, terms, features))
+    return heard
+
+
+def _features(clause: Clause, cues: frozenset[str], terms: int, turn: Turn, *, opening: bool) -> dict[str, float]:
+    complains = "wronged" in cues
+    asks = "asks" in cues and "asks_for" not in cues and not complains
+    if asks:
+        # Whoever asks whether something should be so has not said that it should.
+        cues -= _DEMANDS
+    demands = bool(cues & _DEMANDS)
+    acted = bool(turn.doing) or turn.kind == "rejected"
+    found = {
+        "bias": True,
+        "lasting": "lasting" in cues,
+        "duty": "duty" in cues,
+        "custom": "custom" in cues,
+        "ban": "ban" in cues,
+        "insist": "insist" in cues,
+        "when": "when" in cues and demands,
+        "rather": "rather" in cues,
+        "all": "all" in cues and demands,
+        "note": "note" in cues,
+        "rule_file": (demands or complains or "did" in cues) and _RULE_FILE.search(clause.plain) is not None,
+        "wronged": complains,
+        "did": "did" in cues,
+        "rejects": "rejects" in cues,
+        "reaction": turn.kind == "rejected" or (acted and (complains or "rejects" in cues)),
+        "emphasis": _EMPHASIS.search(clause.text) is not None and not clause.text.isupper(),
+        "question": asks,
+        "request": "asks_for" in cues and not complains,
+        "once": "once" in cues,
+        "concrete": _CONCRETE.search(clause.text) is not None,
+        "opening": opening,
+        "short": terms <= 2,
+    }
+    features = {name: 1.0 for name, holds in found.items() if holds}
+    features["rambling"] = min(1.0, len(clause.text) / LONGEST_CLAUSE)
+    return features

@@ -1,0 +1,101 @@
+"""From chats to proposals."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from recollect.rules.chats.models import Chat
+from recollect.rules.learning.clustering import Cluster, Statement, clustered
+from recollect.rules.learning.known import COVERED, REJECTED, Known, statements_in
+from recollect.rules.learning.listening import Listener, speaker_of
+from recollect.rules.learning.models import Evidence, Kind, Proposal, Scope
+from recollect.rules.learning.scoring import chance, fitted
+from recollect.rules.learning.wording import category_of, is_plain, rule_text
+
+# What another session and another author add to the log-odds of what was said once.
+_PER_SESSION = 0.5
+_PER_AUTHOR = 0.7
+_SAID_AS_RULE = frozenset({"lasting", "duty", "custom", "note"})
+
+
+def propose(
+    chats: Iterable[Chat], *, known: Sequence[str] = (), rejected: Sequence[str] = (), existing: Sequence[str] = ()
+) -> list[Proposal]:
+    """The rules that chats ask for, the surest first.
+
+    ``known`` are texts of rule files and configurations, whose rules are left out, ``rejected`` rules that somebody
+    said no to. What repeats one of ``existing`` names it instead of being another proposal.
+    """
+    listener = Listener()
+    in_order = sorted(chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0)
+    clusters = clustered(_statements(listener, in_order), existing, listener.rarity)
+    told = Known(statements_in(known), listener.rarity, share=COVERED)
+    refused = Known(rejected, listener.rarity, share=REJECTED)
+    proposals = (_proposal(cluster) for cluster in clusters)
+    found = [each for each in proposals if each.repeats or not (told.says(each.rule_text) or refused.says(each.rule_text))]
+    return sorted(found, key=lambda proposal: -proposal.confidence)
+
+
+def _statements(listener: Listener, chats: Iterable[Chat]) -> Iterator[Statement]:
+    threshold = fitted().threshold
+    for turn in listener.chats(chats):
+        for scored in turn.clauses:
+            if scored.probability >= threshold:
+                yield Statement(turn.chat, turn.turn, scored)
+
+
+def _proposal(cluster: Cluster) -> Proposal:
+    heard = max(cluster.statements, key=lambda each: (is_plain(each.scored.heard), each.scored.probability)).scored.heard
+    category = category_of(heard.clause.text)
+    return Proposal(
+        rule_text=cluster.existing or rule_text(heard),
+        category=category,
+        confidence=_confidence(cluster),
+        scope=_scope(cluster, category),
+        kind=_kind(cluster),
+        evidence=_evidence(cluster),
+        repeats=cluster.existing,
+    )
+
+
+def _confidence(cluster: Cluster) -> float:
+    probability = max(each.scored.probability for each in cluster.statements)
+    sessions = {(each.chat.source, each.chat.session) for each in cluster.statements}
+    speakers = {speaker_of(each.chat) for each in cluster.statements}
+    odds = math.log(probability / (1 - probability))
+    raised = odds + _PER_SESSION * math.log(len(sessions)) + _PER_AUTHOR * math.log(len(speakers))
+    return round(min(chance(raised), 0.99), 3)
+
+
+def _scope(cluster: Cluster, category: str) -> Scope:
+    projects = Counter(each.chat.project for each in cluster.statements if each.chat.project)
+    project = projects.most_common(1)[0][0] if projects else None
+    if len({each.chat.author for each in cluster.statements if each.chat.author}) > 1:
+        return Scope("team", project if len(projects) == 1 else None)
+    # How somebody wants to be talked to goes with them; so does what they ask for wherever they work.
+    if category == "agent-behaviour" or len(projects) > 1:
+        return Scope("personal", None)
+    return Scope("project", project)
+
+
+def _kind(cluster: Cluster) -> Kind:
+    if any(not each.scored.heard.cues.isdisjoint(_SAID_AS_RULE) for each in cluster.statements):
+        return "explicit"
+    if len(cluster.statements) > 1 or any("again" in each.scored.heard.features for each in cluster.statements):
+        return "repeated"
+    return "implicit"
+
+
+def _evidence(cluster: Cluster) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            quote=each.turn.text[each.scored.heard.clause.start : each.scored.heard.clause.end],
+            source=each.chat.source,
+            session=each.chat.session,
+            turn=each.turn.number,
+            author=each.chat.author,
+        )
+        for each in cluster.statements
+    )

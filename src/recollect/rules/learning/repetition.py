@@ -1,0 +1,73 @@
+"""What is said again, in nearly the same words: those that are rare count most."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+Kept = TypeVar("Kept")
+
+# So many clauses of anybody's are taken as heard before the first, in which a word is neither rare nor common.
+_ASSUMED = 30
+# Of the clauses that share a word only the latest are compared: the cost of a turn does not grow with the history.
+_LATEST = 60
+_TELLING_TERMS = 8
+
+
+class Rarity:
+    """How rare words are among the clauses heard so far."""
+
+    def __init__(self) -> None:
+        self._clauses = _ASSUMED
+        self._having: Counter[str] = Counter()
+
+    def learn(self, terms: Iterable[str]) -> None:
+        self._clauses += 1
+        self._having.update(terms)
+
+    def of(self, term: str) -> float:
+        return math.log(1 + self._clauses / (1 + self._having[term]))
+
+    def weight(self, terms: Iterable[str]) -> float:
+        """What these words weigh together."""
+        return sum(self.of(term) ** 2 for term in terms)
+
+
+class Memory(Generic[Kept]):
+    """What was said so far, found again by likeness; with each, whatever was kept with it."""
+
+    def __init__(self, rarity: Rarity) -> None:
+        self._rarity = rarity
+        self._kept: list[tuple[frozenset[str], float, Kept]] = []
+        self._with: defaultdict[str, list[int]] = defaultdict(list)
+
+    def keep(self, terms: frozenset[str], what: Kept) -> None:
+        for term in terms:
+            self._with[term].append(len(self._kept))
+        # What its words weigh by now; words grow rarer too slowly to weigh them again at each look.
+        self._kept.append((terms, self._rarity.weight(terms), what))
+
+    def alike(self, terms: frozenset[str], least: float) -> Iterator[tuple[float, Kept]]:
+        """What is at least so much alike, and how much, from 0 to 1: the cosine, rare words weighing more."""
+        whole = self._rarity.weight(terms)
+        for shared, weight, what in self._near(terms):
+            likeness = self._rarity.weight(shared) / math.sqrt(whole * weight)
+            if likeness >= least:
+                yield likeness, what
+
+    def holding(self, terms: frozenset[str], share: float) -> Iterator[tuple[frozenset[str], Kept]]:
+        """What says at least so much of these words itself, by weight."""
+        whole = self._rarity.weight(terms)
+        for shared, _, what in self._near(terms):
+            if self._rarity.weight(shared) >= share * whole:
+                yield shared, what
+
+    def _near(self, terms: frozenset[str]) -> Iterator[tuple[frozenset[str], float, Kept]]:
+        """What shares a telling word, the latest of each word; with the words that it shares."""
+        telling = sorted(terms, key=lambda term: (-self._rarity.of(term), term))[:_TELLING_TERMS]
+        places = {place for term in telling for place in self._with.get(term, ())[-_LATEST:]}
+        for place in sorted(places):
+            earlier, weight, what = self._kept[place]
+            yield terms & earlier, weight, what

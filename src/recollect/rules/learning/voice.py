@@ -1,0 +1,124 @@
+"""The user's own voice in a turn: what was injected, pasted or quoted is set aside."""
+
+from __future__ import annotations
+
+import re
+
+# Who has more to say than this has pasted a document; what is wanted of it stands before or after.
+LONGEST_HEAD = 3_000
+LONGEST_TAIL = 1_000
+# Shorter lines may well be in both mouths: "run the tests".
+SHORTEST_QUOTE = 25
+
+# Tags that wrap what the user typed; whatever stands inside any other was put there by a program, or is code.
+_VOICE_TAGS = frozenset("user_query user_message user_input query message b i em strong kbd code p u".split())
+# What these begin need not end: the text may have been cut.
+_PROGRAM_TAGS = frozenset("system-reminder system_reminder local-command-stdout task-notification".split())
+_TAG = re.compile(r"</?([a-zA-Z][\w:-]{0,40})(?:\s[^<>]{0,300})?>")
+_FENCED = re.compile(r"(```|~~~|\"\"\").*?(?:\1|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"^---\n(?:[\w-]+:.*\n)+---$", re.MULTILINE)
+# What a program says in the user's name: everything after it is the program's.
+_PROGRAM = re.compile(
+    r"""
+    ^(?:Caveat:\ The\ messages\ below
+      | This\ session\ is\ being\ continued\ from
+      | \#\ (?:AGENTS|CLAUDE|GEMINI)\.md\ instructions
+      | \[Request\ interrupted\ by\ user
+      | Operation\ stopped\ by\ hook
+      | Base\ directory\ for\ this\ skill
+    )
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+# A plan that the assistant wrote comes back as the user's turn when it is accepted.
+_PLAN = re.compile(
+    r"^[^\w\n]{0,9}(?:implement|execute|follow|carry out) (?:the following|this) plan\b", re.I | re.M
+)
+_MACHINE_LINE = re.compile(
+    r"""
+    ^[ \t]*(?:
+        [>|│┃]                                          # quoted, or a table
+      | [$❯»%\#]\ ?(?:\w+[ ]|\.?/)(?=[^\n]*(?:[-/.|=]|$))   # a prompt and a command
+      | (?:!|/)\w[\w-]*(?:\s|$)                         # a command to the assistant's program
+      | at\ .{0,200}[(:]\d* | File\ ".{0,200}",\ line\ | Traceback\ \(
+      | \d{1,6}\s*[|│:]\s                               # a numbered line of source
+      | (?:[+-]{3}\ |@@\ |diff\ --git\ |index\ [0-9a-f]{6})
+      | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d | \[?\d\d:\d\d:\d\d
+      | (?:\w*(?:Error|Exception|Warning)|npm\ ERR!|error\ TS\d+|error|warning|FAIL|PASS|INFO|DEBUG|WARN|ERROR|fatal
+          |panic)\b\s?[:!(\[]
+      | (?:import|from|export|const|let|var|def|class|function|return|public|private|package|using|fn|func|struct
+          |interface|type|async|await)\s+[\w*{(\[$"'][^\n]*[;{}()=:]\s*$
+      | (?:git|npm|npx|pnpm|yarn|bun|pip|python3?|cargo|go|docker|kubectl|cd|ls|cat|chmod|curl|sudo|make)
+        \ [\w./~+-][^\n?!,]*$
+      | [{}()\[\];<>]+ | [\w."'-]+\s*[:=]\s*[\[{"'\d][^\n]*[,;\]}"']\s*$
+    ).*$
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_LINE = re.compile(r"[^\n]+")
+_BLANK = re.compile(r"[^\n]")
+_LEADING = re.compile(r"^[\s>*#\d.)-]+")
+
+
+def own_words(text: str, said_before: str = "") -> str:
+    """The text with everything that is not the user's own blanked out, each character in its place."""
+    shown = text
+    if "<" in text:
+        shown = _without_tagged(shown)
+    if "```" in text or "~~~" in text or '"""' in text:
+        shown = _FENCED.sub(_blank, shown)
+    if "---" in text:
+        shown = _FRONT_MATTER.sub(_blank, shown)
+    for ending in (_PROGRAM, _PLAN):
+        if found := ending.search(shown):
+            shown = shown[: found.start()] + _blanked(shown[found.start() :])
+    shown = _MACHINE_LINE.sub(_blank, shown)
+    shown = _LINE.sub(lambda line: _line(line.group(), said_before), shown)
+    if len(shown) > LONGEST_HEAD + LONGEST_TAIL:
+        middle = shown[LONGEST_HEAD:-LONGEST_TAIL]
+        shown = shown[:LONGEST_HEAD] + _blanked(middle) + shown[-LONGEST_TAIL:]
+    return shown
+
+
+def _without_tagged(text: str) -> str:
+    parts: list[str] = []
+    done = 0
+    unclosed: set[str] = set()
+    for tag in _TAG.finditer(text):
+        name = tag[1]
+        if tag.start() < done or name in unclosed:
+            continue
+        end = tag.end()
+        if name.lower() not in _VOICE_TAGS and not tag.group().startswith("</"):
+            closing = text.find(f"</{name}>", end)
+            if closing >= 0:
+                end = closing + len(name) + 3
+            elif name in _PROGRAM_TAGS:
+                end = len(text)
+            else:
+                unclosed.add(name)
+                continue
+        parts += [text[done : tag.start()], _blanked(text[tag.start() : end])]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _line(line: str, said_before: str) -> str:
+    """Blank if it is mostly signs, or if the assistant had just said it."""
+    letters = sum(map(str.isalpha, line))
+    # Less than half letters and spaces: a path, a hash, a row of numbers.
+    if letters + line.count(" ") < len(line) * 0.6:
+        return _blanked(line)
+    if said_before and len(line) >= SHORTEST_QUOTE:
+        bare = _LEADING.sub("", line).strip()
+        if len(bare) >= SHORTEST_QUOTE and bare in said_before:
+            return _blanked(line)
+    return line
+
+
+def _blank(found: re.Match[str]) -> str:
+    return _blanked(found.group())
+
+
+def _blanked(text: str) -> str:
+    return _BLANK.sub(" ", text)

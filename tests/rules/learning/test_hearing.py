@@ -1,0 +1,105 @@
+"""A rule is heard in the user's own voice, in the language it is said in, and apart from tasks and questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.learning.talk import sounds_like_a_rule
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "From now on, write the migration before the model.",
+        "Never log a customer's address.",
+        "We use uv here, not pip.",
+        "i told you not to edit the lock file by hand",
+        "Why did you delete my comments again?",
+        "When you add an endpoint, make sure that it has a test.",
+        "why arent you following our naming rule?",
+        "Add a rule that every query goes into a file of its own.",
+        "A partir de ahora, escribe los mensajes de commit en inglés.",
+        "Te dije que no cambiaras el archivo de configuración.",
+        "Usamos pnpm en vez de npm.",
+        "Sempre rode os testes antes de fazer o commit.",
+        "Eu já disse para não mexer no arquivo de configuração.",
+        "Désormais, écris les messages de commit en anglais.",
+        "Je t'ai dit de ne pas toucher au fichier de configuration.",
+        "Lösche niemals Kommentare im Code.",
+        "Ich habe dir doch gesagt, dass du die Konfiguration nicht ändern sollst.",
+        "Esegui sempre i test prima di fare il commit.",
+        "Ti ho detto di non toccare il file di configurazione.",
+        "Всегда запускай тесты перед коммитом.",
+        "每次提交之前必须运行测试。",
+        "コミットする前に、必ずテストを実行してください。",
+    ],
+)
+def test_a_standing_wish_sounds_like_a_rule(said: str) -> None:
+    assert sounds_like_a_rule(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Fix the login page.",
+        "What does this function return?",
+        "Should we always retry?",
+        "The build never finishes on my laptop.",
+        "It still crashes when I click save.",
+        "Skip the tests for now.",
+        "thanks, looks good",
+        "no lo veo",
+        "¿Qué devuelve esta función?",
+        "O botão ainda não funciona.",
+        "Le bouton ne marche toujours pas.",
+        "Der Knopf funktioniert immer noch nicht.",
+        "Aggiungi un campo al modulo.",
+        "Кнопка пока не работает.",
+        "这个函数返回什么?",
+        "ログインページを修正してください。",
+    ],
+)
+def test_a_task_a_question_and_a_report_do_not(said: str) -> None:
+    assert not sounds_like_a_rule(said)
+
+
+RULE = "Never commit to the main branch."
+
+
+def test_what_is_said_this_time_counts_for_less() -> None:
+    assert sounds_like_a_rule("Make sure to leave out the header, always.")
+    assert not sounds_like_a_rule("Make sure to leave out the header this time.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<system-reminder>\n{RULE}\n</system-reminder>\nGo on with the parser",
+        f"<system-reminder>\n{RULE}",
+        f"Why does this print so much?\n```\n{RULE}\n```",
+        f"What about this part of the page?\n> {RULE}",
+        f"# AGENTS.md instructions for the shop\n\n{RULE}",
+        f"This session is being continued from a previous conversation.\n{RULE}",
+        f"Implement the following plan:\n\n# Plan\n\n- {RULE}",
+        f"---\ndescription: {RULE}\n---",
+    ],
+)
+def test_text_that_a_program_put_there_is_nobodys_voice(text: str) -> None:
+    assert sounds_like_a_rule(RULE)
+    assert not sounds_like_a_rule(text)
+
+
+def test_what_the_assistant_had_just_said_is_not_the_users_wish() -> None:
+    offered = "You should never store the token in the local storage of the browser."
+    assert sounds_like_a_rule(offered)
+    assert not sounds_like_a_rule(f"what is meant by this?\n{offered}", said_before=f"I found this:\n- {offered}")
+
+
+def test_a_pasted_log_says_nothing() -> None:
+    log = '2026-03-02 10:11:12 ERROR you must never call this twice\n  File "app.py", line 3\nError: must not be empty'
+    assert not sounds_like_a_rule(log)
+
+
+def test_what_was_typed_around_a_paste_is_heard() -> None:
+    assert sounds_like_a_rule(f"```\nprint(1)\n```\n{RULE}")
+    assert sounds_like_a_rule(f"<user_query>{RULE}</user_query>")

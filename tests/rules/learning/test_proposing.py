@@ -1,0 +1,129 @@
+"""From chats to proposals: what is repeated counts, what is known, rejected or there already is not proposed again."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.rules.learning.models import Proposal
+from recollect.rules.learning.pipeline import propose
+from tests.rules.learning.talk import chat
+
+WISH = "Update the changelog with these changes"
+
+
+def proposed(*chats: object, **more: object) -> list[Proposal]:
+    return propose(chats, **more)  # type: ignore[arg-type]
+
+
+def only(proposals: list[Proposal]) -> Proposal:
+    (proposal,) = proposals
+    return proposal
+
+
+def test_asked_for_once_it_is_a_task_and_asked_for_a_third_time_a_rule() -> None:
+    assert not proposed(chat(WISH))
+    proposal = only(
+        proposed(
+            chat(WISH, session="one"),
+            chat("update the changelog with the changes", session="two", day=1),
+            chat("now update the changelog with your changes", session="three", day=2),
+        )
+    )
+    assert proposal.kind == "repeated"
+    # The first time it was a task like any other.
+    assert [evidence.session for evidence in proposal.evidence] == ["two", "three"]
+
+
+def test_a_thank_you_said_ten_times_is_no_rule() -> None:
+    assert not proposed(chat(*["ok, go ahead", "thanks, great", "What do you think?", "the tests are failing"] * 10))
+
+
+def test_a_turn_that_a_resumed_session_repeats_was_said_once() -> None:
+    assert not proposed(chat(WISH), chat(WISH, session="monday, resumed"))
+
+
+def test_the_same_wish_in_other_words_is_one_proposal() -> None:
+    proposal = only(
+        proposed(
+            chat("Never use print for logging in the services.", session="one"),
+            chat("don't use print for logging!", session="two", day=1),
+        )
+    )
+    assert [evidence.session for evidence in proposal.evidence] == ["one", "two"]
+
+
+def test_more_sessions_and_more_authors_make_it_surer() -> None:
+    said = "Never use print for logging in the services."
+    once = only(proposed(chat(said)))
+    twice = only(proposed(chat(said), chat(said, session="tuesday", day=1)))
+    by_two = only(proposed(chat(said), chat(said, session="tuesday", author="ben", day=1)))
+    assert once.confidence < twice.confidence
+    assert once.confidence < by_two.confidence <= 1
+
+
+def test_what_two_people_ask_for_is_the_teams() -> None:
+    said = "Never use print for logging in the services."
+    assert only(proposed(chat(said))).scope.reach == "project"
+    assert only(proposed(chat(said))).scope.project == "shop"
+    assert only(proposed(chat(said), chat(said, author="ben", session="two"))).scope.reach == "team"
+
+
+def test_how_the_assistant_is_to_answer_is_personal() -> None:
+    proposal = only(proposed(chat("From now on, never ask me to confirm, just answer.")))
+    assert (proposal.category, proposal.scope.reach) == ("agent-behaviour", "personal")
+
+
+def test_what_the_rule_file_says_already_is_left_out() -> None:
+    said = "Always write commit messages in the imperative mood."
+    rules = "# Rules\n\n- Write all commit messages in the imperative mood, please.\n- Be kind.\n"
+    assert proposed(chat(said))
+    assert not proposed(chat(said), known=[rules])
+
+
+def test_a_rule_file_that_says_the_opposite_leaves_it_in() -> None:
+    said = "Never write commit messages in the imperative mood."
+    assert proposed(chat(said), known=["- Write commit messages in the imperative mood."])
+
+
+@pytest.mark.parametrize(
+    ("said", "configuration"),
+    [
+        ("We always use single quotes for strings.", '{"singleQuote": true}'),
+        ("Always indent with tabs.", "[*]\nindent_style = tab\n"),
+        ("Always remove unused imports.", '[tool.ruff.lint]\nselect = ["F401"]\n'),
+    ],
+)
+def test_what_the_formatter_or_linter_sees_to_is_left_out(said: str, configuration: str) -> None:
+    assert proposed(chat(said))
+    assert not proposed(chat(said), known=[configuration])
+
+
+def test_a_rejected_rule_stays_rejected_in_other_words() -> None:
+    said = "From now on, always add an emoji to commit titles."
+    assert proposed(chat(said))
+    assert not proposed(chat(said), rejected=["Put an emoji into the title of each commit."])
+
+
+def test_a_rejected_rule_rejects_no_other() -> None:
+    said = "Never put an emoji into log messages."
+    assert proposed(chat(said), rejected=["Put an emoji into the title of each commit."])
+
+
+def test_more_evidence_of_an_existing_rule_is_no_other_proposal() -> None:
+    existing = "Do not use print for logging."
+    proposal = only(proposed(chat("I told you, never use print for logging."), existing=[existing]))
+    assert proposal.repeats == proposal.rule_text == existing
+
+
+def test_an_existing_rule_that_nobody_mentions_is_not_proposed() -> None:
+    assert not proposed(chat("Fix the login page."), existing=["Do not use print for logging."])
+
+
+def test_the_surest_comes_first() -> None:
+    found = proposed(chat("Never ever commit to main.", "Don't touch the generated files, only the templates."))
+    assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
+
+
+def test_an_empty_chat_proposes_nothing() -> None:
+    assert not proposed()
+    assert not proposed(chat(), chat("", " ", "\0"))
