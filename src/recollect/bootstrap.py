@@ -84,6 +84,7 @@ from recollect.profile.tasks import tasks as profile_tasks
 from recollect.profile.updating import Updater
 from recollect.redis.cache import ReadCache
 from recollect.redis.link import RedisLink
+from recollect.rules.histories.service import Histories
 from recollect.settings import Settings
 
 OUTSIDE_CALL_SECONDS = 10
@@ -107,6 +108,7 @@ class Services:
     profile: Profile
     profile_prompts: Prompts
     updater: Updater
+    histories: Histories
     engine: MemoryEngine
     dialect: Dialect
     jobs: Jobs
@@ -241,6 +243,7 @@ def _build(
         profile=profile,
         profile_prompts=Prompts(),
         updater=updater,
+        histories=Histories(secret),
         engine=engine,
         dialect=dialect,
         jobs=jobs,

@@ -38,7 +38,7 @@ create table public.chat_turns (
 );
 -- Resumed sessions repeat what was said in others.
 create unique index uq_chat_turns_digest on public.chat_turns (user_id, digest);
-create index idx_chat_turns_chat_id on public.chat_turns (chat_id, number);
+create unique index uq_chat_turns_number on public.chat_turns (chat_id, number);
 create index idx_chat_turns_new on public.chat_turns (user_id, chat_id) where analysed_in is null;
 
 call private.close_to_all_but_service('public.chat_histories');
@@ -51,10 +51,14 @@ create policy "who may delete" on public.chat_histories for delete to authentica
 create policy "who may update" on public.chat_histories for update to authenticated
   using (user_id = (select auth.uid()))
   with check (user_id = (select auth.uid()) and (workspace_id is null
-    or workspace_id = any ((select private.my_workspaces('{owner,admin,reviewer,member}'))::uuid[])));
+    or workspace_id = any ((select private.my_workspaces('{owner,admin,reviewer,member}'))::uuid[]))
+    and (project_id is null
+      or exists (select from public.projects p where p.id = project_id and p.workspace_id = chat_histories.workspace_id)));
 create policy "who may insert" on public.chat_histories for insert to authenticated
   with check (user_id = (select auth.uid()) and (workspace_id is null
-    or workspace_id = any ((select private.my_workspaces('{owner,admin,reviewer,member}'))::uuid[])));
+    or workspace_id = any ((select private.my_workspaces('{owner,admin,reviewer,member}'))::uuid[]))
+    and (project_id is null
+      or exists (select from public.projects p where p.id = project_id and p.workspace_id = chat_histories.workspace_id)));
 create policy "who may select" on public.chat_turns for select to authenticated using (user_id = (select auth.uid()));
 create policy "who may delete" on public.chat_turns for delete to authenticated using (user_id = (select auth.uid()));
 create policy "who may insert" on public.chat_turns for insert to authenticated
@@ -63,12 +67,14 @@ create policy "who may insert" on public.chat_turns for insert to authenticated
 
 comment on table public.chat_histories is 'A conversation with an assistant, from a file or an application.';
 comment on column public.chat_histories.user_id is 'Who brought it here, and alone sees it.';
+comment on column public.chat_histories.imported_at is 'When it last got turns.';
 comment on column public.chat_histories.source is 'What wrote it: claude-code, codex, cursor, api and so on.';
 comment on column public.chat_histories.project is 'The folder or repository that it was about.';
 comment on table public.chat_turns is 'What was said in a chat; secrets are masked before they come here.';
 comment on column public.chat_turns.doing is 'What the assistant had just done.';
 comment on column public.chat_turns.masked is 'Kinds of secrets that were masked.';
-comment on column public.chat_turns.digest is 'Of what was said and what it answered: the same in another session is a repetition by the program.';
+comment on column public.chat_turns.number is 'From the chat''s start; what was said in another chat first has none here.';
+comment on column public.chat_turns.digest is 'Keyed, of what was said and when or after what: the same in another session is a repetition by the program.';
 comment on column public.chat_turns.analysed_in is 'The extraction that read it; none yet.';
 
 create table public.chat_consents (
@@ -84,7 +90,8 @@ create index idx_chat_consents_workspace_id on public.chat_consents (workspace_i
 call private.close_to_all_but_service('public.chat_consents');
 grant select, insert on public.chat_consents to authenticated;
 create policy "who may select" on public.chat_consents for select to authenticated using (user_id = (select auth.uid()));
-create policy "who may insert" on public.chat_consents for insert to authenticated with check (user_id = (select auth.uid()));
+create policy "who may insert" on public.chat_consents for insert to authenticated
+  with check (user_id = (select auth.uid()) and (workspace_id is null or workspace_id = any ((select private.my_workspaces())::uuid[])));
 comment on table public.chat_consents is 'Who agreed when, or no longer, that rules are learnt from their chats.';
 comment on column public.chat_consents.workspace_id is 'For chats in this workspace; none: for their own.';
 
@@ -114,7 +121,7 @@ language plpgsql security definer set search_path = '' as $$
 begin
   insert into events.log (type, subject, user_id, actor, data)
   select 'chat.imported', 'chat/' || t.chat_id, t.user_id, coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()),
-         jsonb_build_object('chatId', t.chat_id, 'turns', count(*))
+         jsonb_build_object('chatId', t.chat_id, 'turns', count(*), 'first', min(t.number), 'last', max(t.number))
   from added t group by t.chat_id, t.user_id;
   perform pg_notify('recollect_outbox', '');
   return null;

@@ -117,7 +117,7 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
     "public.chat_turns": lambda t: {
         "chat_id": t.chat,
         "user_id": t.id,
-        "number": 0,
+        "number": uuid4().int >> 98,
         "role": "user",
         "text": "x",
         "digest": uuid4().bytes,

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import pytest
+from detect_secrets.settings import get_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -266,6 +267,18 @@ def test_a_key_that_was_cut_off_is_masked_as_far_as_it_goes() -> None:
 def test_each_of_several_secrets_is_named_in_order() -> None:
     first, second = "npm" + "_" + some(_ALNUM, 36), "gl" + "pat-" + some(_URLSAFE, 20)
     assert mask(f"{first} {second} {first}").kinds == ("npm", "GitLab", "npm")
+
+
+def test_neither_files_nor_the_network_nor_settings_of_the_process_are_used() -> None:
+    seen: list[str] = []
+    watching = True
+    sys.addaudithook(lambda event, _: seen.append(event) if watching else None)
+    mask("\n".join(text for text, _, _ in NAMED))
+    watching = False
+    assert [
+        event for event in seen if event.partition(".")[0] in {"open", "socket", "import", "subprocess"}
+    ] == []
+    assert get_settings.cache_info().currsize == 0
 
 
 def test_half_of_a_surrogate_pair_does_no_harm() -> None:

@@ -84,6 +84,12 @@ def languages_of(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(language for language in _COMMON_WORDS if votes.get(language) == most)
 
 
+def language_of(text: str) -> str | None:
+    """The language of a text, if its words tell one."""
+    likely = languages_of(words_of(text))
+    return likely[0] if len(likely) == 1 else None
+
+
 def _votes(words: Iterable[str]) -> dict[str, float]:
     """A word that several languages have says less for each of them."""
     votes: dict[str, float] = {}

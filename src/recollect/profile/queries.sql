@@ -166,3 +166,13 @@ returning version, prompt_text, description, is_active, created_by, created_at
 insert into profile_prompts (version, prompt_text, description, is_active, created_by)
 select coalesce(max(version), 0) + 1, %(prompt_text)s, %(description)s, true, auth.uid() from profile_prompts
 returning version, prompt_text, description, is_active, created_by, created_at
+
+-- said_in_chats
+-- What a user said in these stretches of their chats, if it may be analysed: the latest of it, shortened.
+select left(t.text, %(longest)s) as content, coalesce(t.said_at, e.imported_at) as happened_at
+from unnest(%(chats)s::uuid[], %(firsts)s::integer[], %(lasts)s::integer[], %(times)s::timestamptz[])
+  as e (chat_id, first, last, imported_at)
+join chat_histories c on c.id = e.chat_id and c.user_id = %(user_id)s
+join chat_turns t on t.chat_id = e.chat_id and t.number between e.first and e.last and t.role = 'user'
+where private.may_analyse(c.user_id, c.workspace_id)
+order by happened_at desc, t.number desc limit %(most)s

@@ -9,8 +9,13 @@ from uuid import UUID
 from recollect.db.tenancy import Transaction
 from recollect.engine.store import queries as engine_queries
 from recollect.profile.models import MAX_CONTENT, Activity
+from recollect.profile.store import queries
 
 Events = Sequence[Mapping[str, Any]]
+
+# Of all chats that were imported since the last update.
+MOST_TURNS = 200
+LONGEST_TURN = 1_000
 
 
 async def said(tx: Transaction, user_id: UUID, events: Events) -> list[Activity]:
@@ -24,6 +29,21 @@ async def said(tx: Transaction, user_id: UUID, events: Events) -> list[Activity]
     ]
 
 
+async def chatted(tx: Transaction, user_id: UUID, events: Events) -> list[Activity]:
+    """What the user said in chats that were imported, if these may be analysed: the latest of it."""
+    parameters = {
+        "user_id": user_id,
+        "chats": [event["data"]["chatId"] for event in events],
+        "firsts": [event["data"]["first"] for event in events],
+        "lasts": [event["data"]["last"] for event in events],
+        "times": [event["happened_at"] for event in events],
+        "most": MOST_TURNS,
+        "longest": LONGEST_TURN,
+    }
+    rows = await tx.all(queries.said_in_chats, parameters)
+    return [Activity.model_construct(kind="message", data={}, **row) for row in rows]
+
+
 async def learnt(tx: Transaction, user_id: UUID, events: Events) -> list[Activity]:
     """That facts about the user changed; which ones, and not what they say."""
     del tx, user_id
@@ -35,4 +55,4 @@ async def learnt(tx: Transaction, user_id: UUID, events: Events) -> list[Activit
     ]
 
 
-SOURCES = {"memory.added": said, "brain.changed": learnt}
+SOURCES = {"memory.added": said, "brain.changed": learnt, "chat.imported": chatted}

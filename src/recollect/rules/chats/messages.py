@@ -13,6 +13,7 @@ from recollect.rules.chats.transcript import Transcript, moment, named_action
 
 FORMAT = "messages"
 LINES = "messages-lines"
+APPLICATION = "api"
 
 
 def read(source: Source, report: Report) -> Iterator[Chat]:
@@ -46,13 +47,28 @@ def _chats(source: Source, entries: Iterable[Json]) -> Iterator[Chat]:
     yield from together.rest()
 
 
+def from_application(
+    session: str,
+    messages: Iterable[Json],
+    *,
+    project: str | None = None,
+    title: str | None = None,
+    author: str | None = None,
+) -> Iterator[Chat]:
+    """The chat that an application tells of, if a human says anything in it."""
+    transcript = Transcript(APPLICATION, APPLICATION, session, project, author, title)
+    for message in messages:
+        _say(transcript, message)
+    yield from transcript.rest()
+
+
 def _first(entry: Json, *keys: str) -> str:
     return next((text for key in keys if (text := a_text(entry.get(key)))), "")
 
 
 def _say(transcript: Transcript, message: Json) -> None:
     content = message.get("content")
-    at = moment(message.get("created_at") or message.get("timestamp"))
+    at = moment(message.get("at") or message.get("created_at") or message.get("timestamp"))
     match message.get("role"):
         case "user":
             transcript.author = transcript.author or a_text(message.get("name")) or None

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from recollect.rules.chats.models import Chat, Kind, Role, Turn
+from recollect.rules.masking import mask
 
 LONGEST_USER_TEXT = 64 * 1024
 ASSISTANT_END = 1_000
 LONGEST_DOING = 500
+LONGEST_TARGET = 100
+# Half a secret is not known for one: whatever is cut is masked first, with so much of what is cut off.
+MARGIN = 8 * 1024
 # Characters of one part of a chat, each turn counting for its object too: what is in memory stays small.
 PART_SIZE = 16 * 1024 * 1024
 TURN_OVERHEAD = 500
@@ -84,7 +88,12 @@ def shortened(text: str) -> str:
     """An assistant's text: its beginning and its end are enough to know what it was about."""
     if len(text) <= 2 * ASSISTANT_END:
         return text
-    return text[:ASSISTANT_END] + LEFT_OUT + text[-ASSISTANT_END:]
+    end = mask(text[-ASSISTANT_END - MARGIN :]).text[-ASSISTANT_END:]
+    return _beginning(text, ASSISTANT_END) + LEFT_OUT + end
+
+
+def _beginning(text: str, size: int) -> str:
+    return text if len(text) <= size else mask(text[: size + MARGIN]).text[:size]
 
 
 def named_action(tool: object, given: object = None) -> str:
@@ -96,7 +105,7 @@ def named_action(tool: object, given: object = None) -> str:
         if isinstance(target, list):
             target = " ".join(part for part in target if isinstance(part, str))
         if isinstance(target, str) and target.strip():
-            return f"{name} {target.strip().splitlines()[0][:100]}"
+            return f"{name} {_beginning(target.strip().splitlines()[0], LONGEST_TARGET)}"
     return name
 
 
@@ -178,9 +187,9 @@ class Transcript:
             return
         doing = ""
         if role == "user":
-            doing = storable("; ".join(self._doing))[-LONGEST_DOING:]
+            doing = mask(storable("; ".join(self._doing))).text[-LONGEST_DOING:]
             self._doing.clear()
-            text = text if len(text) <= LONGEST_USER_TEXT else text[:LONGEST_USER_TEXT] + CUT
+            text = text if len(text) <= LONGEST_USER_TEXT else _beginning(text, LONGEST_USER_TEXT) + CUT
         else:
             text = shortened(text)
         self._turns.append(Turn(role, text, at, self._next, doing, kind))

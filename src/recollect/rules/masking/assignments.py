@@ -7,11 +7,12 @@ import re
 from recollect.rules.masking.finding import Finding
 from recollect.rules.masking.judgement import is_environment_value, is_key, is_made_up, is_password, is_random
 
-_PASSWORD = (  # noqa: S105 - names of passwords
+# What a person chooses, and what a machine issues.
+_CHOSEN = (
     r"_?(?:passwor[dt]|passwd|pass[-_]?phrase|passcode)|pwd|(?:\b|_)pass|contrase(?:ñ|Ñ|n)a|\bclave|kennwort|senha"
     r"|mot[-_ ]de[-_ ]passe"
 )
-_KEY = (
+_ISSUED = (
     "(?:api|auth|access|account|secret|private|encryption|signing|master|service|client|shared|storage|app)"
     "[-_ ]?key"
     "|secret|token|credentials?|secreto|geheimnis|(?:api|zugangs|geheim)[-_ ]?schl(?:ü|Ü|ue)ssel"
@@ -23,17 +24,17 @@ _TYPE = r"(?:\s?:\s?(?:str|string|SecretStr)\b[ |None]{0,7})"
 _SEPARATOR = rf"{_QUOTE}?\]?{_TYPE}?(?:\s{{0,3}}(?:=>|:=|={{1,3}}|:)|{_IS})\s{{0,4}}"
 _PLAIN = r"[^\s\"'`,;&|<>\\]"
 _START = rf"(?:[furbFURB@]{{0,2}}{_QUOTE}[^\n]{{6}}|{_PLAIN}{{6}})"
-_FLAG = rf"--[\w-]{{0,20}}(?:{_PASSWORD}|{_KEY})[ =]"
+_FLAG = rf"--[\w-]{{0,20}}(?:{_CHOSEN}|{_ISSUED})[ =]"
 
 TRIGGERS = (
-    rf"(?i:(?:{_PASSWORD}|{_KEY}){_SUFFIX}{_SEPARATOR}){_START}".encode(),
+    rf"(?i:(?:{_CHOSEN}|{_ISSUED}){_SUFFIX}{_SEPARATOR}){_START}".encode(),
     rf"(?i:{_FLAG})[^\s<-]".encode(),
 )
 _NAME = re.compile(
-    rf"(?i:(?:(?P<password>{_PASSWORD})|{_KEY})(?P<suffix>{_SUFFIX})(?P<separator>{_SEPARATOR}))".encode()
+    rf"(?i:(?:(?P<password>{_CHOSEN})|{_ISSUED})(?P<suffix>{_SUFFIX})(?P<separator>{_SEPARATOR}))".encode()
 )
 _FLAGGED = re.compile(
-    rf"(?i:--[\w-]{{0,20}}?(?:(?P<password>{_PASSWORD})|{_KEY})(?P<suffix>)(?P<separator>[ =]))".encode()
+    rf"(?i:--[\w-]{{0,20}}?(?:(?P<password>{_CHOSEN})|{_ISSUED})(?P<suffix>)(?P<separator>[ =]))".encode()
 )
 _OPENING = re.compile(rf"(?:[furbFURB@]{{0,2}})({_QUOTE})".encode())
 _CLOSING = {

@@ -9,8 +9,8 @@ from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString,
 # The words are whole words of the value: in a random string they turn up by chance.
 _PLACEHOLDER = re.compile(
     r"""(?ix) (?:^|[\W_])
-          (?: your | my | example | sample | dummy | fake | placeholder | redacted | removed | hidden | insert | replace
-            | change[-_]?me | changeit | todo | tbd | here | value | tu | dein | ihr ) (?:$|[\W_])
+          (?: your | my | example | sample | dummy | fake | placeholder | redacted | removed | hidden | insert
+            | replace | change[-_]?me | changeit | todo | tbd | here | value | tu | dein | ihr ) (?:$|[\W_])
         | x{4} | \*\*\* | \.\.\. | … | •• | EXAMPLE | \[secret | 0{8} | 12345678[9a] | abcdef[0g]
         | ^[<{\[] | ^\$[a-z_{(] | ^%\(?\w*\)?[s%]?$ | \{[\w.]*\} """
 )
@@ -19,10 +19,10 @@ _CODE = re.compile(
         | ^[A-Za-z_$][\w$]* (?: \??\. [A-Za-z_$][\w$]* )+ $     # settings.password"""
 )
 _ADDRESS = re.compile(r"^\.{0,2}/|://|^[A-Za-z]:[\\/]")
-_NOTHING = frozenset(
-    "none null nil true false undefined string number boolean bytes object required optional hidden disabled "
-    "enabled invalid missing incorrect expired forbidden default unknown text input field label prompt bearer "
-    "basic oauth plain plaintext encrypted hashed masked obligatorio requerido oculto erforderlich ungültig".split()  # noqa: SIM905 - shorter than a list
+_NOTHING = re.compile(
+    r"(?i)^(?:none|null|nil|true|false|undefined|string|number|boolean|bytes|object|required|optional|hidden|disabled"
+    r"|enabled|invalid|missing|incorrect|expired|forbidden|default|unknown|text|input|field|label|prompt|bearer"
+    r"|basic|oauth|plain|plaintext|encrypted|hashed|masked|obligatorio|requerido|oculto|erforderlich|ungültig)$"
 )
 _SECRETISH = re.compile(
     r"(?i)pass|pwd|secret|token|key|credential|auth|contrase|clave|kennwort|geheim|schl.{1,2}ssel|login"
@@ -82,7 +82,7 @@ def is_environment_value(value: str) -> bool:
 
 
 def _could_be_real(value: str) -> bool:
-    if value.casefold() in _NOTHING or is_made_up(value):
+    if _NOTHING.match(value) or is_made_up(value):
         return False
     return not _ADDRESS.search(value) and not _INTEGRITY.match(value)
 
