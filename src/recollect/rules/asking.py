@@ -1,4 +1,4 @@
-"""Rules by a model: it proposes, what it cannot prove by a quote is dropped, and so is what it then refutes."""
+"""Rules by a model: it proposes; what it cannot prove by a quote is dropped, and what it then refutes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ class Asking:
         )
 
     def _contradicted(self, numbers: Sequence[int]) -> tuple[UUID, ...]:
-        named = [self.known[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(self.known)]
+        named = [
+            self.known[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(self.known)
+        ]
         return tuple(rule.id for rule in named if rule.status == "approved")
 
     async def _unrefuted(self, proposed: Sequence[Checked]) -> list[Checked]:

@@ -60,10 +60,12 @@ class Net:
 
 
 def cast(material: Material) -> Net:
-    """The candidates in what is new, the likeliest first; what is old is heard, to notice what is said again."""
+    """The candidates in what is new, the likeliest first. What is old is heard, to know what is said again."""
     least = fitted().threshold * _SHARE_OF_THRESHOLD
     listener = Listener()
-    in_order = sorted(material.chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0)
+    in_order = sorted(
+        material.chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0
+    )
     places = {id(turn): index for chat in in_order for index, turn in enumerate(chat.turns)}
     found = [
         _candidate(heard, places[id(heard.turn)])

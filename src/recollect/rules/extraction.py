@@ -1,8 +1,8 @@
 """How rules are extracted from chats.
 
-A run reads what somebody said, finds the rules in it, keeps those turns in the memory engine, and writes new rules
-as pending, with exact quotes. Whatever goes wrong, no rule is written, what is new stays new for the next run, and
-this one is recorded with what it took.
+A run reads what somebody said, finds the rules in it, keeps those turns in the memory engine, and writes new
+rules as pending, with exact quotes. Whatever goes wrong, no rule is written, what is new stays new for the
+next run, and this one is recorded with what it took.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Extractor:
         self._finder = finder
 
     async def extract(self, asked: Asked, progress: Progress | None = None) -> Extracted:
-        """Read what is new in somebody's chats, or the chats named, and write down the rules that it asks for."""
+        """Write down the rules that somebody's chats ask for: what is new in them, or the chats named."""
         steps = Steps(progress)
         async with self._run(asked, steps) as run:
             material = await self._gather(asked)
@@ -52,7 +52,8 @@ class Extractor:
                 steps.counted["repeated"] = len(noted) - steps.counted["proposed"]
                 await store.end(tx, run, "done", steps.counted)
                 extracted = Extracted(
-                    run=await store.run(tx, run), rules=await store.rules(tx, [rule_id for rule_id, _ in noted])
+                    run=await store.run(tx, run),
+                    rules=await store.rules(tx, [rule_id for rule_id, _ in noted]),
                 )
             await steps.tick()
         return extracted

@@ -62,7 +62,9 @@ class Material:
     @property
     def shown(self) -> list[KnownRule]:
         """The rules that a model is shown, what was agreed to before what was proposed."""
-        return sorted((rule for rule in self.known if not rule.is_refused), key=lambda rule: rule.status != "approved")
+        return sorted(
+            (rule for rule in self.known if not rule.is_refused), key=lambda rule: rule.status != "approved"
+        )
 
     def leave(self, places: Collection[Place]) -> None:
         """Let these count as unread for the next extraction."""
@@ -130,7 +132,9 @@ def place_of(evidence: Evidence) -> Place:
 
 async def gather(tx: Transaction, histories: Histories, asked: Asked) -> Material:
     """All that an extraction has to know; an error if it asks for what is not there or not agreed to."""
-    if not (await tx.one(queries.may_analyse, {"user_id": asked.user_id, "workspace": asked.workspace}))["is_agreed"]:
+    if not (await tx.one(queries.may_analyse, {"user_id": asked.user_id, "workspace": asked.workspace}))[
+        "is_agreed"
+    ]:
         raise NotAllowed("Nobody's chats are read for rules before they have agreed to it.")
     known = await store.known_rules(tx, asked.user_id, asked.workspace)
     material = Material(asked, await _prompt(tx, asked), known)

@@ -65,7 +65,9 @@ class Scope(BaseModel):
     """Whom a rule holds for."""
 
     reach: Reach
-    project: Annotated[str | None, Field(description="The folder or repository, where it holds in one.")] = None
+    project: Annotated[str | None, Field(description="The folder or repository, where it holds in one.")] = (
+        None
+    )
 
 
 class Quote(BaseModel):
@@ -135,10 +137,14 @@ class Run(BaseModel):
     candidates: int
     proposed: Annotated[int, Field(description="New rules.")]
     repeated: Annotated[int, Field(description="Known rules that got more evidence.")]
-    refused: Annotated[int, Field(description="Rules of a model that were dropped: no exact quote, or refuted.")]
+    refused: Annotated[
+        int, Field(description="A model's rules that were dropped: no exact quote, or refuted.")
+    ]
     tokens_whole: Annotated[int, Field(description="Of the whole conversations, had they been sent.")]
     tokens_sent: Annotated[int, Field(description="Of what was sent instead, prompt and all.")]
-    input_tokens: Annotated[int, Field(description="As the model's server counted them, failed calls included.")]
+    input_tokens: Annotated[
+        int, Field(description="As the server counted, failed calls included.")
+    ]
     output_tokens: int
     error: str | None
     started_at: datetime

@@ -1,4 +1,4 @@
-"""The memory engine's part in an extraction: it keeps the turns that rules rest on, and finds what is like them."""
+"""The memory engine's part: it keeps the turns that rules rest on, and finds what is like them."""
 
 from __future__ import annotations
 
@@ -50,4 +50,3 @@ class Remembering:
         wanted = Wanted(SIMILAR, Where(Entities(user=str(user_id))), limit=SIMILAR_SHOWN)
         async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
             return [found.text for found in await self._engine.search(tx, wanted)]
-

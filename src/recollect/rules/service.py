@@ -1,4 +1,4 @@
-"""What can be done with rules: look at them, decide, hand out those that hold. How they are found: extraction.py."""
+"""What can be done with rules: look at them, decide, hand out those that hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rules:
         return found[0]
 
     async def decide(self, tx: Transaction, rule_id: UUID, status: Status, reason: str | None = None) -> Rule:
-        """Approve, reject or otherwise judge a rule, in the caller's name; who did and why stays on record."""
+        """Approve, reject or otherwise judge a rule, in the caller's name; who and why stays on record."""
         try:
             await tx.run(queries.decide_rule, {"id": rule_id, "status": status, "reason": reason})
         except NotFound as error:

@@ -1,4 +1,4 @@
-"""What becomes of a model's rules beside those that there are: repeated, refused before, told elsewhere, or new."""
+"""What a model's rules are beside those that there are: repeated, refused before, told elsewhere, or new."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def _finding(group: _Group, made_by: str) -> Finding:
         kind=kind_of(cluster),
         evidence=tuple(quotes),
     )
-    contradicts = dict.fromkeys(each for rule in group.rules for each in rule.contradicts if each != group.existing)
+    contradicts = dict.fromkeys(
+        each for rule in group.rules for each in rule.contradicts if each != group.existing
+    )
     return Finding(proposal, made_by, repeats=group.existing, contradicts=tuple(contradicts))
 
 
