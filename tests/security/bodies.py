@@ -52,6 +52,11 @@ BODIES: dict[tuple[str, str], Any] = {
             ("POST", "/{slug}/undo", None),
         )
     },
+    ("POST", "/api/chats"): {
+        "chats": [{"session": "ben", "messages": [{"role": "user", "content": "ben was here"}]}]
+    },
+    ("PUT", "/api/chats/consent"): {"granted": True},
+    ("PUT", "/api/workspaces/{workspaceId}/rules/settings"): {"consent": "workspace"},
     ("POST", "/api/brain/tools/{tool}"): {"arguments": {}, "agent": "ben was here"},
     ("POST", "/api/brain/proposals/{proposalId}/approve"): None,
     ("POST", "/api/brain/proposals/{proposalId}/reject"): {"reason": "ben was here"},

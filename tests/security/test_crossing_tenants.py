@@ -92,6 +92,10 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
     remembered = await ana.http.post(
         "/api/memories", json={"text": "Ana's own.", "user": "ana", "infer": False}
     )
+    chats = await ana.http.post(
+        "/api/chats",
+        json={"chats": [{"session": "ana", "messages": [{"role": "user", "content": "Ana's own."}]}]},
+    )
     for brain in (f"/api/users/{ana.id}/brain", f"/api/companies/{company}/brain"):
         assert (await ana.http.put(f"{brain}/motto", json={"content": "Ana's own."})).status_code == 200
     hook = await ana.http.post(
@@ -119,6 +123,7 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "proposalId": str(proposal.id),
         "tool": "tool-of-ana",
         "domain": "domain-of-ana",
+        "chatId": chats.json()["ids"][0],
         "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],

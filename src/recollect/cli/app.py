@@ -12,6 +12,8 @@ from recollect.cli import (
     brain,
     brain_agents,
     brain_importing,
+    chats,
+    chats_importing,
     doctor,
     events,
     importing,
@@ -63,6 +65,8 @@ app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(jobs.schedule_app, name="schedule")
 app.add_typer(importing.app, name="import")
+importing.app.command("chats")(chats_importing.import_)
+app.add_typer(chats.app, name="chats")
 app.add_typer(model.app, name="model")
 app.add_typer(models.app, name="models")
 

@@ -16,13 +16,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from recollect.errors import Misconfigured, RecollectError
+from recollect.errors import InvalidInput, Misconfigured, RecollectError
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from rich.progress import Progress
 
+    from recollect.access.models import User
     from recollect.bootstrap import Services
     from recollect.db.tenancy import Transaction
     from recollect.settings import Settings
@@ -85,6 +86,20 @@ async def acting_for(services: Services, email: str) -> AsyncIterator[tuple[Tran
         yield tx, user.id
 
 
+async def acting_user(services: Services, email: str | None) -> User:
+    """The user who is named, or the only one there is. On a new machine that one is made, and it says so."""
+    if email is not None:
+        return await services.access.find_user(email)
+    users = await services.access.list_users(limit=2)
+    if len(users) == 1:
+        return users[0]
+    made = None if users else await services.access.ensure_first_admin()
+    if made is None:
+        raise InvalidInput("Say for whom: --user EMAIL. `recollect user list` shows who there is.")
+    err.print(plain(f"There was no user yet: {made.email} is the first, and this is theirs."))
+    return made
+
+
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     import uvloop
 
@@ -112,11 +127,19 @@ async def waiting(
             progress.stop()
 
 
-def progress_bar() -> Progress:
+def progress_bar(*, of_bytes: bool = False) -> Progress:
     """For work whose length is known. Where nobody looks, there is none."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    count = DownloadColumn() if of_bytes else MofNCompleteColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn()
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 

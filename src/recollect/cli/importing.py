@@ -1,4 +1,4 @@
-"""recollect import: memories from elsewhere."""
+"""recollect import: memories and chats from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from recollect.bootstrap import Services
     from recollect.engine.mem0.importing import Imported
 
-app = typer.Typer(help="Memories from elsewhere.", no_args_is_help=True)
+app = typer.Typer(help="Memories and chats from elsewhere.", no_args_is_help=True)
 
 SHOWN = 20
 
 
 @app.callback()
 def callback() -> None:
-    """Memories from elsewhere."""
+    """Memories and chats from elsewhere."""
 
 
 @app.command()

@@ -37,12 +37,13 @@ from recollect.bank.models import (
     serialised,
 )
 from recollect.client.brain import Brain, Facts
+from recollect.client.chats import Chats
 from recollect.client.connection import ATTEMPTS, PAGE, Connection, not_understood, pause, read, valid
 from recollect.client.memories import Memories
 from recollect.errors import NotFound, RecollectError, Unavailable
 from recollect.events.models import Event
 
-__all__ = ["Brain", "Facts", "FailedAttempt", "Job", "Me", "Memories", "Recollect", "Reset"]
+__all__ = ["Brain", "Chats", "Facts", "FailedAttempt", "Job", "Me", "Memories", "Recollect", "Reset"]
 
 LOOK_SECONDS = 0.5
 _MISSING: Any = object()
@@ -114,6 +115,7 @@ class Recollect:
         self._server = Connection(base_url, key=key, timeout=timeout)
         self.memories = Memories(self._server)
         self.brain = Brain(self._server)
+        self.chats = Chats(self._server)
 
     async def __aenter__(self) -> Self:
         return self

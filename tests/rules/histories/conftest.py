@@ -75,8 +75,8 @@ class Person:
     async def may_be_analysed(self, workspace: UUID | None = None) -> bool:
         return await self.do(lambda tx: self.histories.may_analyse(tx, self.id, workspace))
 
-    async def agrees(self, granted: bool = True, workspace: UUID | None = None) -> None:
-        await self.do(lambda tx: self.histories.consent(tx, self.id, granted, workspace, how="test"))
+    async def agrees(self, granted: bool = True, workspace: UUID | None = None, how: str = "test") -> None:
+        await self.do(lambda tx: self.histories.consent(tx, self.id, granted, workspace, how=how))
 
     async def workspace(self, *others: tuple[Person, WorkspaceRole]) -> UUID:
         """A workspace of theirs, with these people in it."""
@@ -84,7 +84,8 @@ class Person:
         made = await self.do(lambda tx: membership.create_workspace(tx, NamedWorkspace(name="Shop")))
         for other, role in others:
             wanted = NewWorkspaceMember(email=other.email, role=role)
-            await self.do(lambda tx, new=wanted: membership.workspace_members.add(tx, made.id, new))
+            async with self.services.tenancy.acting_as(Caller.user(self.id)) as tx:
+                await membership.workspace_members.add(tx, made.id, wanted)
         return made.id
 
 
@@ -112,7 +113,8 @@ async def everything_stored(database_url: str) -> Callable[[], Awaitable[str]]:
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
             tables = await connection.execute(
                 "select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n"
-                " on n.oid = c.relnamespace where c.relkind = 'r' and n.nspname !~ '^(pg_|information_schema)'"
+                " on n.oid = c.relnamespace where c.relkind = 'r'"
+                " and n.nspname !~ '^(pg_|information_schema)'"
             )
             rows: list[str] = []
             for (table,) in await tables.fetchall():
@@ -121,3 +123,14 @@ async def everything_stored(database_url: str) -> Callable[[], Awaitable[str]]:
             return "\n".join(rows)
 
     return dump
+
+
+@pytest.fixture
+def analyse(database_url: str) -> Callable[[], Awaitable[None]]:
+    """Mark everything that is there as read by an extraction."""
+
+    async def mark() -> None:
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+            await connection.execute("update chat_turns set analysed_in = gen_random_uuid()")
+
+    return mark

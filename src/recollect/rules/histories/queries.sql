@@ -1,3 +1,7 @@
+-- author
+-- Who is asking.
+select auth.uid() as id
+
 -- hold_imports
 -- Let one import of a user's chats go after the other, so that each knows what the others have stored.
 select pg_advisory_xact_lock(hashtextextended('recollect: chats of ' || %(user_id)s::text, 0))

@@ -43,6 +43,11 @@ class Histories:
     def __init__(self, secret: ServerSecret) -> None:
         self._digests = Digests(secret)
 
+    async def author(self, tx: Transaction) -> UUID:
+        """Whose chats the caller means: the caller's own."""
+        await tx.run(queries.author)
+        return tx.principal.user_id
+
     async def add(
         self,
         tx: Transaction,

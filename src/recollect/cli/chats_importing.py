@@ -1,0 +1,138 @@
+"""recollect import chats: chat histories out of files, whatever wrote them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from uuid import UUID
+
+import typer
+from rich.table import Table
+
+from recollect.cli.console import (
+    AsJson,
+    acting_user,
+    err,
+    out,
+    plain,
+    print_json,
+    progress_bar,
+    with_services,
+)
+
+if TYPE_CHECKING:
+    from recollect.access.models import User
+    from recollect.bootstrap import Services
+    from recollect.rules.histories.importing import Outcome
+
+SHOWN = 20
+HOW = "command line"
+
+
+class Done(NamedTuple):
+    user: User
+    outcome: Outcome
+    may_be_analysed: bool
+
+
+def import_(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Files, folders, patterns and zips; formats are found out."),
+    ],
+    *,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", metavar="EMAIL", help="Whose chats they are; needed if there are several users."
+        ),
+    ] = None,
+    workspace: Annotated[
+        UUID | None, typer.Option(metavar="ID", help="Where rules learnt from them belong; else to the user.")
+    ] = None,
+    project: Annotated[UUID | None, typer.Option(metavar="ID", help="A project of the workspace.")] = None,
+    consent: Annotated[
+        bool, typer.Option("--consent/--no-consent", help="Agree that rules are learnt from them.")
+    ] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be added; add nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring in chats of Claude Code, Codex, Cursor, ChatGPT, Claude and others. Again, it adds what is new.
+
+    Secrets are masked first. To import your own chats is to agree that rules are learnt from them.
+    """
+
+    async def run(services: Services) -> Done:
+        from recollect.rules.histories.importing import Import
+
+        author = await acting_user(services, user)
+        bringing = Import(
+            services.histories,
+            services.tenancy,
+            author.id,
+            workspace=workspace,
+            project=project,
+            dry_run=dry_run,
+        )
+        with progress_bar(of_bytes=True) as progress:
+            bar = progress.add_task("Importing", total=None)
+            outcome = await bringing.run(
+                paths, lambda done, total: progress.update(bar, completed=done, total=total)
+            )
+        agreed = consent and not dry_run and bool(outcome.formats)
+        return Done(author, outcome, await _consent(services, author, workspace, agreed=agreed))
+
+    done = with_services(run)
+    if as_json:
+        print_json(_told(done))
+    else:
+        _show(done, agreed=consent, dry_run=dry_run)
+    if not done.outcome.formats:
+        raise typer.Exit(1)
+
+
+async def _consent(services: Services, author: User, workspace: UUID | None, *, agreed: bool) -> bool:
+    """Whether what was imported may be analysed, now that its author agrees or says nothing."""
+    from recollect.db.tenancy import Caller
+
+    async with services.tenancy.acting_as(Caller.user(author.id)) as tx:
+        if agreed:
+            await services.histories.consent(tx, author.id, True, workspace, how=HOW)
+        return await services.histories.may_analyse(tx, author.id, workspace)
+
+
+def _told(done: Done) -> dict[str, Any]:
+    hidden = {"ids"}
+    return {
+        **done.outcome.whole.model_dump(exclude=hidden),
+        "formats": {name: each.model_dump(exclude=hidden) for name, each in done.outcome.formats.items()},
+        "skipped": [asdict(each) for each in done.outcome.skipped],
+        "consent": done.may_be_analysed,
+        "user": done.user.email,
+    }
+
+
+def _show(done: Done, *, agreed: bool, dry_run: bool) -> None:
+    outcome = done.outcome
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("format", "chats", "new turns", "known turns", "secrets masked"):
+        table.add_column(column, justify="left" if column == "format" else "right")
+    for name, each in {**outcome.formats, "all": outcome.whole}.items():
+        masked = sum(each.masked.values())
+        table.add_row(name, f"{each.chats:,}", f"{each.turns:,}", f"{each.known_turns:,}", f"{masked:,}")
+    out.print(table if outcome.formats else "No chats were found.")
+    for skipped in outcome.skipped[:SHOWN]:
+        place = skipped.source if skipped.line is None else f"{skipped.source}, line {skipped.line}"
+        err.print(plain(f"{place}: {skipped.reason}"))
+    if (more := len(outcome.skipped) - SHOWN) > 0:
+        err.print(f"{more:,} more were skipped; --json names them all.")
+    if dry_run or not outcome.formats:
+        return
+    if agreed:
+        out.print(
+            "By importing them you agree that rules are learnt from your chats here;"
+            " `recollect chats consent --no` takes that back."
+        )
+    elif not done.may_be_analysed:
+        out.print("Nothing is learnt from them before you agree: `recollect chats consent --yes`.")
