@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import mean
 
 from bench.report import Figure, at_least, at_most
 from bench.rules_labelled import DATA, Label, Labelled, fit, listened, read_labelled, write_weights
@@ -39,6 +40,7 @@ async def measure() -> list[Figure]:
         *_by_turn(labelled, held_out, "each repository judged by a fit on the others", promised=True),
         *_by_turn(labelled, in_sample, "fitted on the same transcripts", promised=False),
         *_shares(labelled, held_out),
+        _calibration(labelled, held_out),
         *_by_proposal(labelled),
         _rate(labelled),
     ]
@@ -90,7 +92,9 @@ def _shares(labelled: Labelled, turns: Sequence[Listened]) -> list[Figure]:
                 alarms[name_of(turn)] += 1
                 right[name_of(turn)] += bool(labelled.of(turn.chat, turn.turn.number))
         figures += [
-            Figure(f"precision by {what}: {name}", right[name] / count, "", detail=f"{right[name]} of {count}")
+            Figure(
+                f"precision by {what}: {name}", right[name] / count, "", detail=f"{right[name]} of {count}"
+            )
             for name, count in alarms.most_common()
         ]
     return figures
@@ -114,6 +118,20 @@ def _count(groups: Sequence[tuple[str, bool]], wanted: str) -> str:
     return f"{sum(hits)} of {len(hits)}"
 
 
+def _calibration(labelled: Labelled, turns: Sequence[Listened]) -> Figure:
+    """By how much the probabilities are off, on average over fifths of their range."""
+    fifths: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+    for turn in turns:
+        right = bool(labelled.of(turn.chat, turn.turn.number))
+        fifths[min(4, int(turn.probability * 5))].append((turn.probability, right))
+    off = [abs(sum(said for said, _ in each) - sum(right for _, right in each)) for each in fifths.values()]
+    told = ", ".join(
+        f"{mean(said for said, _ in each):.2f} said, {mean(right for _, right in each):.2f} true"
+        for _, each in sorted(fifths.items())
+    )
+    return Figure("probabilities off by", sum(off) / len(turns), "", detail=told)
+
+
 def _by_proposal(labelled: Labelled) -> list[Figure]:
     """A proposal is a duplicate if every rule that its quotes are labelled with is another's already."""
     seen: set[str] = set()
@@ -127,7 +145,9 @@ def _by_proposal(labelled: Labelled) -> list[Figure]:
             seen |= rules
     return [
         Figure("proposals", total, "", detail=f"{right} of them with evidence that is labelled"),
-        at_most("duplicates among proposals", duplicates / max(1, total), "", 0.10, f"{duplicates} of {total}"),
+        at_most(
+            "duplicates among proposals", duplicates / max(1, total), "", 0.10, f"{duplicates} of {total}"
+        ),
     ]
 
 
@@ -143,12 +163,16 @@ def _labels_of(labelled: Labelled, evidence: Evidence) -> list[Label]:
 
 
 def _rate(labelled: Labelled) -> Figure:
-    chats = [_copy(chat, number) for number in range(COPIES) for each in labelled.chats.values() for chat in each]
+    chats = [
+        _copy(chat, number) for number in range(COPIES) for each in labelled.chats.values() for chat in each
+    ]
     # Time of the processor, not of the clock: others may be working on this machine.
     begun = time.process_time()
     turns = sum(1 for _ in Listener().chats(chats))
     rate = turns / (time.process_time() - begun)
-    return at_least("scoring on one core", rate, "turns/s", 2_000, f"{turns} turns, {COPIES} copies of each transcript")
+    return at_least(
+        "scoring on one core", rate, "turns/s", 2_000, f"{turns} turns, {COPIES} copies of each transcript"
+    )
 
 
 def _copy(chat: Chat, number: int) -> Chat:

@@ -67,7 +67,7 @@ def _complain(skipped: object) -> None:
 
 
 def _place(found: Labelled, chats: Sequence[Chat], labels: Sequence[dict[str, str | int]]) -> None:
-    """Each label at its turn: by its quote; by the number, or else by the order, where the quote is said twice."""
+    """Each label at its turn: by its quote; by number, or else by order, where the quote is said twice."""
     turns = [(chat, turn) for chat in chats for turn in chat.turns if turn.role == "user"]
     earlier: dict[str, int] = defaultdict(int)
     for label in labels:
@@ -89,7 +89,11 @@ def _spaced(text: str) -> str:
 
 
 def expected_weights() -> dict[str, float]:
-    return {name: each["expected"] for name, each in tomllib.loads(WEIGHTS.read_text()).items() if name != "threshold"}
+    return {
+        name: each["expected"]
+        for name, each in tomllib.loads(WEIGHTS.read_text()).items()
+        if name != "threshold"
+    }
 
 
 def listened(labelled: Labelled, repositories: Collection[str], weights: dict[str, float]) -> list[Listened]:

@@ -11,7 +11,9 @@ from recollect.rules.learning.scoring import fitted
 BEGINNING = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
-def chat(*said: str, session: str = "monday", author: str = "ana", project: str | None = "shop", day: int = 0) -> Chat:
+def chat(
+    *said: str, session: str = "monday", author: str = "ana", project: str | None = "shop", day: int = 0
+) -> Chat:
     """What the user says is answered each time with the same words."""
     begun = BEGINNING + timedelta(days=day)
     turns = [Turn("user", "Let us begin with the parser.", begun, 0), Turn("assistant", "Done.", None, 1)]

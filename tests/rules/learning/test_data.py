@@ -35,13 +35,35 @@ def test_a_feature_pulls_the_way_that_its_reason_says() -> None:
 
 
 def test_every_feature_that_is_noticed_has_a_weight() -> None:
-    said = "No! Why did you NEVER, yet again, in line 3, follow our rule in AGENTS.md instead? Can you always do it? " * 20
+    said = (
+        "No! Why did you NEVER, yet again, in line 3, follow our rule in AGENTS.md instead? "
+        "Can you always do it on the page? " * 20
+    )
     for opening in (True, False):
         for heard in listen(Turn("user", said, None, 0, doing="Edit"), opening=opening):
             assert heard.features.keys() <= fitted().weights.keys()
 
 
-@pytest.mark.parametrize("piece", ["a", "no ", "don't ", "<a ", "<a>", "<a> </b>", "> ", "you ", "why did you ", "```", "\n", "- ", "#", "不要", "add "])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "no ",
+        "don't ",
+        "<a ",
+        "<a>",
+        "<a> </b>",
+        "> ",
+        "you ",
+        "why did you ",
+        "```",
+        "\n",
+        "- ",
+        "#",
+        "不要",
+        "add ",
+    ],
+)
 def test_no_pattern_runs_away(piece: str) -> None:
     # If one did, this would not end before the test is stopped.
     listen(Turn("user", piece * (60_000 // len(piece)), None, 0), before=piece * 500)

@@ -1,4 +1,4 @@
-"""A rule is heard in the user's own voice, in the language it is said in, and apart from tasks and questions."""
+"""A rule is heard in the user's own voice and language, and told from tasks and questions."""
 
 from __future__ import annotations
 
@@ -92,12 +92,29 @@ def test_text_that_a_program_put_there_is_nobodys_voice(text: str) -> None:
 def test_what_the_assistant_had_just_said_is_not_the_users_wish() -> None:
     offered = "You should never store the token in the local storage of the browser."
     assert sounds_like_a_rule(offered)
-    assert not sounds_like_a_rule(f"what is meant by this?\n{offered}", said_before=f"I found this:\n- {offered}")
+    assert not sounds_like_a_rule(
+        f"what is meant by this?\n{offered}", said_before=f"I found this:\n- {offered}"
+    )
 
 
 def test_a_pasted_log_says_nothing() -> None:
-    log = '2026-03-02 10:11:12 ERROR you must never call this twice\n  File "app.py", line 3\nError: must not be empty'
+    log = '2026-03-02 10:11:12 ERROR must never be called\n  File "app.py", line 3\nError: must not be empty'
     assert not sounds_like_a_rule(log)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "make sure you always close the file",
+        "from now on, never do these:",
+        "at the end of a task you must always (really) run the linter",
+        "git commits must never mention the ticket",
+        "use <Price> from now on, never <Sum>",
+        "1. always close the file\n2. what is this?",
+    ],
+)
+def test_what_only_begins_like_code_is_the_users_voice(said: str) -> None:
+    assert sounds_like_a_rule(said)
 
 
 def test_what_was_typed_around_a_paste_is_heard() -> None:

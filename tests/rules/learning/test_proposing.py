@@ -1,4 +1,4 @@
-"""From chats to proposals: what is repeated counts, what is known, rejected or there already is not proposed again."""
+"""From chats to proposals: what is repeated counts; what is known or was rejected is left out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_asked_for_once_it_is_a_task_and_asked_for_a_third_time_a_rule() -> None
 
 
 def test_a_thank_you_said_ten_times_is_no_rule() -> None:
-    assert not proposed(chat(*["ok, go ahead", "thanks, great", "What do you think?", "the tests are failing"] * 10))
+    assert not proposed(
+        chat(*["ok, go ahead", "thanks, great", "What do you think?", "the tests are failing"] * 10)
+    )
 
 
 def test_a_turn_that_a_resumed_session_repeats_was_said_once() -> None:
@@ -120,7 +122,9 @@ def test_an_existing_rule_that_nobody_mentions_is_not_proposed() -> None:
 
 
 def test_the_surest_comes_first() -> None:
-    found = proposed(chat("Never ever commit to main.", "Don't touch the generated files, only the templates."))
+    found = proposed(
+        chat("Never ever commit to main.", "Don't touch the generated files, only the templates.")
+    )
     assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
 
 

@@ -13,9 +13,12 @@ from tests.rules.learning.talk import chat
 
 PIECES = st.sampled_from(
     [
-        "Never push to main.", "always  use\ttabs", "no, don\N{RIGHT SINGLE QUOTATION MARK}t do that!", "```\ncode\n```", "> quoted",
-        "<note>", "</note>", "\n", "\r\n", "- ", "1. ", "ÉCRIS toujours les tests", "必须运行测试。", "ß", "\N{LATIN SMALL LIGATURE FI}x",
-        "İ", '"""', "---", "$ ls -la", "why did you do it?", " ", "e\N{COMBINING ACUTE ACCENT}", "\0", "a" * 500,
+        "Never push to main.", "always  use\ttabs", "no, don\N{RIGHT SINGLE QUOTATION MARK}t do that!",
+        "```\ncode\n```", "> quoted",
+        "<note>", "</note>", "\n", "\r\n", "- ", "1. ", "ÉCRIS toujours les tests", "必须运行测试。", "ß",
+        "\N{LATIN SMALL LIGATURE FI}x",
+        "İ", '"""', "---", "$ ls -la", "why did you do it?", " ", "e\N{COMBINING ACUTE ACCENT}", "\0",
+        "a" * 500,
     ]
 )  # fmt: skip
 TEXTS = st.lists(PIECES | st.text(max_size=20), max_size=25).map("".join)

@@ -9,10 +9,7 @@ from recollect.engine.language import terms_of
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.learning.clauses import plain_of
 from recollect.rules.learning.listening import Scored
-from recollect.rules.learning.repetition import Memory, Rarity
-
-# More alike than a repetition has to be: two proposals are read side by side, and one too many is the lesser evil.
-SAME_RULE = 0.45
+from recollect.rules.learning.repetition import ALIKE, Memory, Rarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ def clustered(statements: Iterable[Statement], existing: Iterable[str], rarity: 
         memory.keep(frozenset(terms_of(plain_of(rule))), Cluster(existing=rule))
     for statement in statements:
         terms = statement.scored.heard.terms
-        nearest = max(memory.alike(terms, SAME_RULE), key=lambda each: each[0], default=None)
+        nearest = max(memory.alike(terms, ALIKE), key=lambda each: each[0], default=None)
         cluster = nearest[1] if nearest else Cluster()
         if not cluster.statements:
             clusters.append(cluster)

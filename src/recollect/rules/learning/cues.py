@@ -5,9 +5,9 @@ Each language is a file in ``tongues/`` with these lists:
 - ``lasting``: it holds beyond today; ``duty``: it is owed; ``custom``: this is how we do it, or what I like;
 - ``ban``: leave it; ``insist``: mind it; ``when``: the occasion it holds on; ``rather``: this, not that;
 - ``all``: of every one of a kind; ``note``: write it down as a rule;
-- ``wronged``: what was done is not what was asked for; ``did``: about what the assistant did; ``rejects``: no;
-- ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one; ``acts``: it tells somebody to
-  do something;
+- ``wronged``: what was done is not what was asked for; ``did``: about what it did; ``rejects``: no;
+- ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
+- ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything.
 """
 
@@ -28,7 +28,7 @@ from recollect.rules.learning.clauses import Clause
 SPACED = ("english", "spanish", "portuguese", "french", "german", "italian")
 KINDS = (
     "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
-    "wronged", "did", "rejects", "once", "asks", "asks_for", "acts",
+    "wronged", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
@@ -106,7 +106,8 @@ def tongue(name: str) -> Tongue:
         act=pattern("acts"),
         nod=re.compile(rf"(?:(?:{_lines(told['nod'])})\W*)+"),
         wordings=tuple(
-            Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"]) for each in told["wording"]
+            Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"])
+            for each in told["wording"]
         ),
         drop=re.compile(_folded(told["phrasing"]["drop"]), re.IGNORECASE),
         otherwise=told["phrasing"]["otherwise"],

@@ -1,4 +1,4 @@
-"""What is looked at in a clause to tell whether it states a durable rule; weights.toml gives each its reason."""
+"""What is looked at in a clause to tell whether it states a durable rule; weights.toml gives the reasons."""
 
 from __future__ import annotations
 
@@ -60,14 +60,16 @@ def listen(turn: Turn, before: str = "", *, opening: bool = False) -> list[Heard
         if spoken.is_nod(clause):
             continue
         cues = spoken.cues_in(clause)
-        terms = frozenset(terms_of(clause.plain))
+        terms = frozenset(terms_of(spoken.drop.sub("", clause.plain)))
         features = _features(clause, cues, len(terms), turn, opening=opening)
         features["long_turn"] = length
         heard.append(Heard(clause, language, cues, terms, features))
     return heard
 
 
-def _features(clause: Clause, cues: frozenset[str], terms: int, turn: Turn, *, opening: bool) -> dict[str, float]:
+def _features(
+    clause: Clause, cues: frozenset[str], terms: int, turn: Turn, *, opening: bool
+) -> dict[str, float]:
     complains = "wronged" in cues
     asks = "asks" in cues and "asks_for" not in cues and not complains
     if asks:
@@ -95,6 +97,7 @@ def _features(clause: Clause, cues: frozenset[str], terms: int, turn: Turn, *, o
         "question": asks,
         "request": "asks_for" in cues and not complains,
         "once": "once" in cues,
+        "product": "product" in cues,
         "concrete": _CONCRETE.search(clause.text) is not None,
         "opening": opening,
         "short": terms <= 2,

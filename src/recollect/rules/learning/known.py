@@ -19,8 +19,8 @@ COVERED = 0.7
 REJECTED = 0.5
 _FEWEST_SHARED = 2
 _FORBIDS = re.compile(
-    r"(?<!\w)(?:do ?n'?t|not|never|no|avoid|stop|without|nunca|jamas|evita|nao|evite|jamais|pas|nie|niemals|nicht|"
-    r"keine?n?|vermeide|mai|non|не|никогда)(?!\w)|不要|别|禁止|避免|ないで|禁止"
+    r"(?<!\w)(?:do ?n'?t|not|never|no|avoid|stop|without|nunca|jamas|evita|nao|evite|jamais|pas|nie|niemals|"
+    r"nicht|keine?n?|vermeide|mai|non|не|никогда)(?!\w)|不要|别|禁止|避免|ないで|禁止"
 )
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.learning.features import Heard, listen
-from recollect.rules.learning.repetition import Memory, Rarity
+from recollect.rules.learning.repetition import ALIKE, Memory, Rarity
 from recollect.rules.learning.scoring import Model, fitted
 
 # Doublings of how often something was asked for, beyond which it makes no difference.
 _OFTEN = 3.0
-# Below it, two clauses share a subject and not a wish.
-ALIKE = 0.35
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Listener:
             yield from self.chat(chat)
 
     def chat(self, chat: Chat) -> Iterator[Listened]:
-        before = ""
+        before = previous = ""
         # A long chat comes in parts; only the first begins it.
         opening = bool(chat.turns) and chat.turns[0].number == 0
         for turn in chat.turns:
@@ -62,10 +60,12 @@ class Listener:
                 continue
             # A resumed session repeats what was said before it.
             mark = hash((turn.text, turn.at or before, chat.author))
-            if mark not in self._seen:
+            # What is sent again at once was not answered, rather than asked for again.
+            if mark not in self._seen and turn.text != previous:
                 self._seen.add(mark)
                 yield Listened(chat, turn, self.turn(turn, before, speaker_of(chat), opening=opening))
             opening = False
+            previous = turn.text
 
     def turn(self, turn: Turn, before: str, speaker: str, *, opening: bool = False) -> tuple[Scored, ...]:
         memory = self._memories[speaker]
@@ -101,7 +101,9 @@ def speaker_of(chat: Chat) -> str:
     return chat.author or chat.project or ""
 
 
-def score_turn(turn: Turn, before: Turn | None = None, listener: Listener | None = None, speaker: str = "") -> float:
+def score_turn(
+    turn: Turn, before: Turn | None = None, listener: Listener | None = None, speaker: str = ""
+) -> float:
     """The probability that a human turn states a durable rule, after what the listener has heard so far."""
     listener = listener or Listener()
     clauses = listener.turn(turn, before.text if before else "", speaker)

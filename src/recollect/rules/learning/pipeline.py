@@ -21,12 +21,16 @@ _SAID_AS_RULE = frozenset({"lasting", "duty", "custom", "note"})
 
 
 def propose(
-    chats: Iterable[Chat], *, known: Sequence[str] = (), rejected: Sequence[str] = (), existing: Sequence[str] = ()
+    chats: Iterable[Chat],
+    *,
+    known: Sequence[str] = (),
+    rejected: Sequence[str] = (),
+    existing: Sequence[str] = (),
 ) -> list[Proposal]:
     """The rules that chats ask for, the surest first.
 
-    ``known`` are texts of rule files and configurations, whose rules are left out, ``rejected`` rules that somebody
-    said no to. What repeats one of ``existing`` names it instead of being another proposal.
+    ``known`` are texts of rule files and configurations, whose rules are left out; ``rejected`` are rules
+    that somebody said no to. What repeats one of ``existing`` names it instead of being another proposal.
     """
     listener = Listener()
     in_order = sorted(chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0)
@@ -34,7 +38,11 @@ def propose(
     told = Known(statements_in(known), listener.rarity, share=COVERED)
     refused = Known(rejected, listener.rarity, share=REJECTED)
     proposals = (_proposal(cluster) for cluster in clusters)
-    found = [each for each in proposals if each.repeats or not (told.says(each.rule_text) or refused.says(each.rule_text))]
+    found = [
+        each
+        for each in proposals
+        if each.repeats or not (told.says(each.rule_text) or refused.says(each.rule_text))
+    ]
     return sorted(found, key=lambda proposal: -proposal.confidence)
 
 
@@ -47,7 +55,9 @@ def _statements(listener: Listener, chats: Iterable[Chat]) -> Iterator[Statement
 
 
 def _proposal(cluster: Cluster) -> Proposal:
-    heard = max(cluster.statements, key=lambda each: (is_plain(each.scored.heard), each.scored.probability)).scored.heard
+    heard = max(
+        cluster.statements, key=lambda each: (is_plain(each.scored.heard), each.scored.probability)
+    ).scored.heard
     category = category_of(heard.clause.text)
     return Proposal(
         rule_text=cluster.existing or rule_text(heard),
@@ -85,7 +95,9 @@ def kind_of(cluster: Cluster) -> Kind:
     """Said as a rule, asked for repeatedly, or to be gathered from what was asked for."""
     if any(not each.scored.heard.cues.isdisjoint(_SAID_AS_RULE) for each in cluster.statements):
         return "explicit"
-    if len(cluster.statements) > 1 or any("again" in each.scored.heard.features for each in cluster.statements):
+    if len(cluster.statements) > 1 or any(
+        "again" in each.scored.heard.features for each in cluster.statements
+    ):
         return "repeated"
     return "implicit"
 

@@ -9,9 +9,11 @@ from typing import Generic, TypeVar
 
 Kept = TypeVar("Kept")
 
-# So many clauses of anybody's are taken as heard before the first, in which a word is neither rare nor common.
+# Below it, two clauses share a subject and not a wish.
+ALIKE = 0.45
+# So many clauses are taken as heard before the first, that no word is rare or common at the start.
 _ASSUMED = 30
-# Of the clauses that share a word only the latest are compared: the cost of a turn does not grow with the history.
+# Of the clauses that share a word only the latest are compared: a turn costs the same in a long history.
 _LATEST = 60
 _TELLING_TERMS = 8
 
@@ -53,7 +55,7 @@ class Memory(Generic[Kept]):
         """What is at least so much alike, and how much, from 0 to 1: the cosine, rare words weighing more."""
         whole = self._rarity.weight(terms)
         for shared, weight, what in self._near(terms):
-            likeness = self._rarity.weight(shared) / math.sqrt(whole * weight)
+            likeness = min(1.0, self._rarity.weight(shared) / math.sqrt(whole * weight))
             if likeness >= least:
                 yield likeness, what
 

@@ -11,9 +11,25 @@ LONGEST_TAIL = 1_000
 SHORTEST_QUOTE = 25
 
 # Tags that wrap what the user typed; whatever stands inside any other was put there by a program, or is code.
-_VOICE_TAGS = frozenset("user_query user_message user_input query message b i em strong kbd code p u".split())
+_VOICE_TAGS = frozenset(
+    [
+        "user_query",
+        "user_message",
+        "user_input",
+        "query",
+        "message",
+        "b",
+        "i",
+        "em",
+        "strong",
+        "kbd",
+        "code",
+        "p",
+        "u",
+    ]
+)
 # What these begin need not end: the text may have been cut.
-_PROGRAM_TAGS = frozenset("system-reminder system_reminder local-command-stdout task-notification".split())
+_PROGRAM_TAGS = frozenset(["system-reminder", "system_reminder", "local-command-stdout", "task-notification"])
 _TAG = re.compile(r"</?([a-zA-Z][\w:-]{0,40})(?:\s[^<>]{0,300})?>")
 _FENCED = re.compile(r"(```|~~~|\"\"\").*?(?:\1|\Z)", re.DOTALL)
 _FRONT_MATTER = re.compile(r"^---\n(?:[\w-]+:.*\n)+---$", re.MULTILINE)
@@ -32,29 +48,37 @@ _PROGRAM = re.compile(
 )
 # A plan that the assistant wrote comes back as the user's turn when it is accepted.
 _PLAN = re.compile(
-    r"^[^\w\n]{0,9}(?:implement|execute|follow|carry out) (?:the following|this) plan\b", re.I | re.M
+    r"^[^\w\n]{0,9}(?:implement|execute|carry out) (?:the following plan|this plan|the plan as)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _MACHINE_LINE = re.compile(
     r"""
     ^[ \t]*(?:
-        [>|│┃]                                          # quoted, or a table
-      | [$❯»%\#]\ ?(?:\w+[ ]|\.?/)(?=[^\n]*(?:[-/.|=]|$))   # a prompt and a command
-      | (?:!|/)\w[\w-]*(?:\s|$)                         # a command to the assistant's program
-      | at\ .{0,200}[(:]\d* | File\ ".{0,200}",\ line\ | Traceback\ \(
-      | \d{1,6}\s*[|│:]\s                               # a numbered line of source
+        [>|│┃]                                           # quoted, or a table
+      | [$❯»]\ ?(?:\w|\.?/)                              # a prompt and a command
+      | [!/]\w[\w-]*(?:\s|$)                             # a command to the assistant's program
+      | at\ [\w.$<>\[\]/]+\ ?\( | File\ ".{0,200}",\ line\ | Traceback\ \(
+      | \d{1,6}\s*[|│]\s                                 # a numbered line of source
+      | (?:[\w@./-]+:)*\d+:\d+:?\s                       # a place in a file
+      | (?:[\w@./-]+:){2,}\s                             # a task of a build
       | (?:[+-]{3}\ |@@\ |diff\ --git\ |index\ [0-9a-f]{6})
       | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d | \[?\d\d:\d\d:\d\d
-      | (?:\w*(?:Error|Exception|Warning)|npm\ ERR!|error\ TS\d+|error|warning|FAIL|PASS|INFO|DEBUG|WARN|ERROR|fatal
-          |panic)\b\s?[:!(\[]
-      | (?:import|from|export|const|let|var|def|class|function|return|public|private|package|using|fn|func|struct
-          |interface|type|async|await)\s+[\w*{(\[$"'][^\n]*[;{}()=:]\s*$
+      | (?:\w*(?:Error|Exception|Warning)|npm\ ERR!|error\ TS\d+|error|warning|fatal|panic)\b\s?[:!(\[]
+      | (?:FAIL|PASS|INFO|DEBUG|WARN|ERROR)\b
+      | (?:import|export|const|let|var|function|return|public|private|package|using|fn|func|struct|interface
+          |type|async|await)\s[^\n]*[;{}=(]\s*$
+      | (?:def|class)\s\w+[^\n]*:\s*$ | from\s\S+\simport\b
       | (?:git|npm|npx|pnpm|yarn|bun|pip|python3?|cargo|go|docker|kubectl|cd|ls|cat|chmod|curl|sudo|make)
-        \ [\w./~+-][^\n?!,]*$
+        \ [^\n]*(?:\s--?\w|&&|[\w.~]/)[^\n]*$            # a command with options or paths
       | [{}()\[\];<>]+ | [\w."'-]+\s*[:=]\s*[\[{"'\d][^\n]*[,;\]}"']\s*$
     ).*$
-    """,
+    """,  # noqa: RUF001
     re.VERBOSE | re.MULTILINE,
 )
+# Lines without an empty one between them: if so many of them are a machine's, all are.
+_BLOCK = re.compile(r"[^\n]+(?:\n[^\n]+)*")
+_MOSTLY = 0.4
+_SHORTEST_BLOCK = 3
 _LINE = re.compile(r"[^\n]+")
 _BLANK = re.compile(r"[^\n]")
 _LEADING = re.compile(r"^[\s>*#\d.)-]+")
@@ -72,12 +96,19 @@ def own_words(text: str, said_before: str = "") -> str:
     for ending in (_PROGRAM, _PLAN):
         if found := ending.search(shown):
             shown = shown[: found.start()] + _blanked(shown[found.start() :])
-    shown = _MACHINE_LINE.sub(_blank, shown)
+    shown = _BLOCK.sub(_block, shown)
     shown = _LINE.sub(lambda line: _line(line.group(), said_before), shown)
     if len(shown) > LONGEST_HEAD + LONGEST_TAIL:
         middle = shown[LONGEST_HEAD:-LONGEST_TAIL]
         shown = shown[:LONGEST_HEAD] + _blanked(middle) + shown[-LONGEST_TAIL:]
     return shown
+
+
+def _block(found: re.Match[str]) -> str:
+    text = found.group()
+    shown, machines = _MACHINE_LINE.subn(_blank, text)
+    lines = text.count("\n") + 1
+    return _blanked(text) if lines >= _SHORTEST_BLOCK and machines >= lines * _MOSTLY else shown
 
 
 def _without_tagged(text: str) -> str:

@@ -41,7 +41,11 @@ def _without(said: str, opening: Pattern[str]) -> str:
 def _worded(said: str, spoken: Tongue) -> str | None:
     for wording in spoken.wordings:
         if found := _match(wording.said, said):
-            parts = [(name.rstrip("2"), span) for name in wording.said.groupindex if (span := found.span(name))[0] >= 0]
+            parts = [
+                (name.rstrip("2"), span)
+                for name in wording.said.groupindex
+                if (span := found.span(name))[0] >= 0
+            ]
             if parts:
                 name, (begin, end) = parts[0]
                 return wording.rule.replace("{" + name + "}", said[begin:end])
@@ -77,4 +81,7 @@ def category_of(text: str) -> str:
 @cache
 def _categories() -> tuple[tuple[str, Pattern[str]], ...]:
     told = tomllib.loads((files(__package__) / "categories.toml").read_text("utf-8"))
-    return tuple((category, re.compile(rf"(?<![^\W_])(?:{'|'.join(words.split())})")) for category, words in told.items())
+    return tuple(
+        (category, re.compile(rf"(?<![^\W_])(?:{'|'.join(words.split())})"))
+        for category, words in told.items()
+    )
