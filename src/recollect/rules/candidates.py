@@ -60,7 +60,7 @@ class Net:
 
 
 def cast(material: Material) -> Net:
-    """The candidates in what is new, the likeliest first. What is old is heard, to know what is said again."""
+    """The candidates in what is new, the likeliest first. What is old is heard, to know what is repeated."""
     least = fitted().threshold * _SHARE_OF_THRESHOLD
     listener = Listener()
     in_order = sorted(

@@ -142,9 +142,7 @@ class Run(BaseModel):
     ]
     tokens_whole: Annotated[int, Field(description="Of the whole conversations, had they been sent.")]
     tokens_sent: Annotated[int, Field(description="Of what was sent instead, prompt and all.")]
-    input_tokens: Annotated[
-        int, Field(description="As the server counted, failed calls included.")
-    ]
+    input_tokens: Annotated[int, Field(description="As the server counted, failed calls included.")]
     output_tokens: int
     error: str | None
     started_at: datetime

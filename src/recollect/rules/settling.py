@@ -10,13 +10,16 @@ from recollect.engine.language import terms_of
 from recollect.rules.asking import Checked
 from recollect.rules.candidates import Net
 from recollect.rules.learning.clauses import plain_of
-from recollect.rules.learning.clustering import SAME_RULE, Cluster, Statement
+from recollect.rules.learning.clustering import Cluster, Statement
 from recollect.rules.learning.known import COVERED, REJECTED, Known, forbids, statements_in
 from recollect.rules.learning.models import Evidence, Proposal
 from recollect.rules.learning.pipeline import kind_of, scope_of
 from recollect.rules.learning.repetition import Memory
 from recollect.rules.material import Material
 from recollect.rules.models import Finding
+
+# More alike than what people say has to be: a model words the same rule in nearly the same way.
+SAME_RULE = 0.5
 
 
 @dataclass(slots=True)
