@@ -60,6 +60,7 @@ from recollect.events.webhooks.service import Webhooks
 from recollect.events.webhooks.store import SecretBox
 from recollect.events.webhooks.tasks import tasks as webhook_tasks
 from recollect.jobs.engine import ensure_engine
+from recollect.jobs.models import Task
 from recollect.jobs.retention import Purge, retention
 from recollect.jobs.schedule import Schedule
 from recollect.jobs.service import Jobs
@@ -84,14 +85,39 @@ from recollect.profile.tasks import tasks as profile_tasks
 from recollect.profile.updating import Updater
 from recollect.redis.cache import ReadCache
 from recollect.redis.link import RedisLink
+from recollect.rules.extraction import Extractor
+from recollect.rules.finding import Finder
 from recollect.rules.histories.service import Histories
+from recollect.rules.prompts import Prompts as RulePrompts
+from recollect.rules.remembering import Remembering
+from recollect.rules.service import Rules
+from recollect.rules.tasks import tasks as rule_tasks
 from recollect.settings import Settings
 
 OUTSIDE_CALL_SECONDS = 10
 
 
 @dataclass(frozen=True)
-class Services:
+class Faculties:
+    """What it does, each by its own door."""
+
+    bank: Bank
+    brain: Brain
+    proposals: Proposals
+    toolboxes: Toolboxes
+    profile: Profile
+    profile_prompts: Prompts
+    updater: Updater
+    histories: Histories
+    rules: Rules
+    rule_prompts: RulePrompts
+    extractor: Extractor
+
+
+@dataclass(frozen=True)
+class Services(Faculties):
+    """The faculties, and all that they stand on."""
+
     settings: Settings
     secret: ServerSecret
     database: Database
@@ -101,14 +127,6 @@ class Services:
     tokens: SupabaseTokens
     access: Access
     membership: Membership
-    bank: Bank
-    brain: Brain
-    proposals: Proposals
-    toolboxes: Toolboxes
-    profile: Profile
-    profile_prompts: Prompts
-    updater: Updater
-    histories: Histories
     engine: MemoryEngine
     dialect: Dialect
     jobs: Jobs
@@ -196,25 +214,20 @@ def _build(
 ) -> Services:
     cache, box = ReadCache(outside.redis), SecretBox(secret)
     access = Access(tenancy, secret, settings, directory_for(settings, outside.http))
-    bank = Bank(BankStore(_sealer(settings)), settings.bank_retention_days, cache)
     events = Events(settings.events_keep_days)
     webhooks = Webhooks(box, allow_private=settings.webhooks_allow_private)
     inbound = _inbound(settings, tenancy)
     mail = _mail(settings, secret)
     llm = _llm(settings, tenancy, outside.http)
     native, engine, upkeep = _engine(settings, database, tenancy, llm, outside)
-    brain = _brain(settings, tenancy, engine)
-    proposals = Proposals(brain)
-    profile, updater = _profile(settings, tenancy, llm)
+    faculties = _faculties(settings, secret, tenancy, engine, llm, cache)
     jobs = Jobs(settings.jobs_keep_days)
     dialect = Dialect(native, jobs, has_model=llm.configured, keep_days=settings.jobs_keep_days)
     purges = _purges(tenancy, jobs=jobs, events=events, deliveries=webhooks, mail=mail, memories=engine)
-    purges |= _purges(tenancy, mem0_requests=dialect, activities=updater)
+    purges |= _purges(tenancy, mem0_requests=dialect, activities=faculties.updater)
     purges |= {"credentials": access.purge_expired, "received": inbound.purge, "model_calls": llm.purge}
     jobs.offer(
-        *bank_tasks(bank, tenancy),
-        *brain_tasks(brain, Loading(tenancy, brain, settings.brain_language)),
-        *profile_tasks(updater, _compactor(settings, tenancy, profile), jobs),
+        *_faculty_tasks(settings, tenancy, faculties, jobs),
         *engine_tasks(upkeep),
         *dialect_tasks(dialect, native),
         *webhook_tasks(outside.sender, box),
@@ -227,6 +240,7 @@ def _build(
     bridge = Bridge(tenancy, database.worker, events, outside.redis, cache)
     beside = (relay.watch, bridge.watch, lambda: schedule.watch(tenancy))
     return Services(
+        **vars(faculties),
         settings=settings,
         secret=secret,
         database=database,
@@ -236,14 +250,6 @@ def _build(
         tokens=SupabaseTokens(settings, outside.http),
         access=access,
         membership=Membership(Identifiers(settings.entity_id_scheme)),
-        bank=bank,
-        brain=brain,
-        proposals=proposals,
-        toolboxes=Toolboxes(tenancy, brain, proposals, settings.brain_agent_writes),
-        profile=profile,
-        profile_prompts=Prompts(),
-        updater=updater,
-        histories=Histories(secret),
         engine=engine,
         dialect=dialect,
         jobs=jobs,
@@ -256,6 +262,45 @@ def _build(
         llm=llm,
         relay=relay,
         worker=_worker(settings, database, tenancy, jobs, beside),
+    )
+
+
+def _faculties(
+    settings: Settings,
+    secret: ServerSecret,
+    tenancy: Tenancy,
+    engine: MemoryEngine,
+    llm: Llm,
+    cache: ReadCache,
+) -> Faculties:
+    brain = _brain(settings, tenancy, engine)
+    proposals = Proposals(brain)
+    profile, updater = _profile(settings, tenancy, llm)
+    histories = Histories(secret)
+    return Faculties(
+        bank=Bank(BankStore(_sealer(settings)), settings.bank_retention_days, cache),
+        brain=brain,
+        proposals=proposals,
+        toolboxes=Toolboxes(tenancy, brain, proposals, settings.brain_agent_writes),
+        profile=profile,
+        profile_prompts=Prompts(),
+        updater=updater,
+        histories=histories,
+        rules=Rules(),
+        rule_prompts=RulePrompts(),
+        extractor=_extractor(settings, tenancy, histories, engine, llm),
+    )
+
+
+def _faculty_tasks(
+    settings: Settings, tenancy: Tenancy, faculties: Faculties, jobs: Jobs
+) -> tuple[Task, ...]:
+    brain, profile = faculties.brain, faculties.profile
+    return (
+        *bank_tasks(faculties.bank, tenancy),
+        *brain_tasks(brain, Loading(tenancy, brain, settings.brain_language)),
+        *profile_tasks(faculties.updater, _compactor(settings, tenancy, profile), jobs),
+        *rule_tasks(faculties.extractor, jobs),
     )
 
 
@@ -295,6 +340,14 @@ def _profile(settings: Settings, tenancy: Tenancy, llm: Llm) -> tuple[Profile, U
         model_seconds=settings.model_timeout_seconds,
         keep_days=settings.activities_keep_days,
     )
+
+
+def _extractor(
+    settings: Settings, tenancy: Tenancy, histories: Histories, engine: MemoryEngine, llm: Llm
+) -> Extractor:
+    beside = tenancy.beside_requests()
+    finder = Finder(Remembering(beside, engine), llm, run_tokens=settings.rules_run_tokens)
+    return Extractor(beside, histories, finder)
 
 
 def _schema(settings: Settings) -> Schema:

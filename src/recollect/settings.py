@@ -128,6 +128,12 @@ class Settings(BaseSettings):
         365, ge=1, description="How long an activity is kept that the profile has taken into account."
     )
 
+    rules_run_tokens: int = Field(
+        200_000,
+        ge=0,
+        description="What one extraction of rules may send to a model; the rest waits for the next. 0: all.",
+    )
+
     embedding: Literal["auto", "minilm", "static", "endpoint"] = Field(
         "auto", description="What turns text into vectors: the endpoint, else the pulled model, else words."
     )

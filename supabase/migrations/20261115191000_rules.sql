@@ -339,11 +339,17 @@ begin
   if not found then
     raise exception 'Another worker has taken this extraction over.' using errcode = 'RC410';
   end if;
-  -- Nothing is quoted that its author did not write, nor from where they have not agreed.
+  if not private.may_analyse(run.user_id, run.workspace_id) then
+    raise exception 'Nobody''s chats are read for rules before they have agreed to it.' using errcode = 'RC403';
+  end if;
+  -- Nothing is quoted that its author did not write, nor from chats that are not of this tenant.
   if exists (
-    select from jsonb_array_elements(rules) g (rule), jsonb_array_elements(g.rule -> 'evidence') e (said)
-    left join public.chat_turns t on t.id = (said ->> 'turn_id')::uuid and t.user_id = run.user_id
-    where position(said ->> 'quote' in coalesce(t.text, '')) = 0
+    select from jsonb_array_elements(rules) g (rule)
+    left join lateral jsonb_array_elements(g.rule -> 'evidence') e (said) on true
+    left join public.chat_turns t on t.id = (e.said ->> 'turn_id')::uuid and t.user_id = run.user_id and t.role = 'user'
+      and t.chat_id = (e.said ->> 'chat_id')::uuid
+      and exists (select from public.chat_histories c where c.id = t.chat_id and c.workspace_id is not distinct from run.workspace_id)
+    where coalesce(position(nullif(e.said ->> 'quote', '') in t.text), 0) = 0
   ) then
     raise exception 'A quote is not in the turn that it names.' using errcode = 'RC422';
   end if;
@@ -361,9 +367,14 @@ begin
            array(select distinct (e ->> 'chat_id')::uuid from jsonb_array_elements(g.rule -> 'evidence') e),
            g.rule ->> 'mem0_memory_id', (g.rule ->> 'confidence')::double precision, run.workspace_id,
            case when run.workspace_id is null then run.user_id end,
-           (select p.id from public.projects p where p.id = (g.rule ->> 'project_id')::uuid and p.workspace_id = run.workspace_id),
+           (select (array_agg(c.project_id))[1] from jsonb_array_elements(g.rule -> 'evidence') e
+            join public.chat_histories c on c.id = (e ->> 'chat_id')::uuid
+            having count(distinct c.project_id) = 1 and count(*) = count(c.project_id) and g.rule -> 'scope' ->> 'reach' = 'project'),
            run.user_id, g.rule ->> 'kind', g.rule -> 'scope', g.rule -> 'evidence',
-           array(select jsonb_array_elements_text(coalesce(g.rule -> 'contradicts', '[]'))::uuid), g.rule ->> 'made_by'
+           array(select o.id from jsonb_array_elements_text(coalesce(g.rule -> 'contradicts', '[]')) c (named)
+                 join public.extracted_rules o on o.id = c.named::uuid
+                   and (o.workspace_id = run.workspace_id or (run.workspace_id is null and o.owner_id = run.user_id))),
+           g.rule ->> 'made_by'
     from given g where not g.is_known
     returning extracted_rules.id, extracted_rules.rule_category
   ), pending as (
@@ -374,11 +385,16 @@ begin
            coalesce((auth.jwt() ->> 'act')::uuid, auth.uid()), jsonb_build_object('ruleId', m.id, 'category', m.rule_category)
     from made m
   ), raised as (
-    -- What was said once more is more evidence, and not another rule.
+    -- What was said once more is more evidence, and not another rule: a fifth of the doubt goes with each further chat.
     update public.extracted_rules r
     set evidence = r.evidence || news.evidence,
         source_session_ids = array(select distinct s from unnest(r.source_session_ids || news.chats) s),
-        confidence_score = greatest(r.confidence_score, (g.rule ->> 'confidence')::double precision),
+        confidence_score = greatest((g.rule ->> 'confidence')::double precision, r.confidence_score,
+          least(0.99, 1 - (1 - r.confidence_score) * 0.8 ^ (select count(distinct c) from unnest(news.chats) c
+                                                            where c <> all (r.source_session_ids)))),
+        -- What a second person asks for too is more than the first one's habit.
+        scope = case when r.workspace_id is not null and r.extracted_by <> run.user_id
+                     then r.scope || '{"reach": "team"}' else r.scope end,
         updated_at = clock_timestamp()
     from given g, lateral (
       select coalesce(jsonb_agg(e.said), '[]') as evidence, array_agg((e.said ->> 'chat_id')::uuid) as chats

@@ -24,6 +24,8 @@ from recollect.cli import (
     models,
     profile,
     profile_updates,
+    rule_prompts,
+    rules,
     serving,
     users,
     webhooks,
@@ -72,6 +74,8 @@ app.add_typer(jobs.schedule_app, name="schedule")
 app.add_typer(importing.app, name="import")
 importing.app.command("chats")(chats_importing.import_)
 app.add_typer(chats.app, name="chats")
+app.add_typer(rules.app, name="rules")
+rules.app.add_typer(rule_prompts.app, name="prompts")
 app.add_typer(model.app, name="model")
 app.add_typer(models.app, name="models")
 

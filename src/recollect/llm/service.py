@@ -72,6 +72,11 @@ class Llm:
             return None
         return f"{self._endpoint.dialect.provider}/{self._endpoint.dialect.model}"
 
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost, where that is known."""
+        return self._price
+
     async def ask(
         self,
         caller: Caller,

@@ -63,8 +63,8 @@ def _proposal(cluster: Cluster) -> Proposal:
         rule_text=cluster.existing or rule_text(heard),
         category=category,
         confidence=_confidence(cluster),
-        scope=_scope(cluster, category),
-        kind=_kind(cluster),
+        scope=scope_of(cluster, category),
+        kind=kind_of(cluster),
         evidence=_evidence(cluster),
         repeats=cluster.existing,
     )
@@ -79,7 +79,8 @@ def _confidence(cluster: Cluster) -> float:
     return round(min(chance(raised), 0.99), 3)
 
 
-def _scope(cluster: Cluster, category: str) -> Scope:
+def scope_of(cluster: Cluster, category: str) -> Scope:
+    """Whom it holds for, by who said it where."""
     projects = Counter(each.chat.project for each in cluster.statements if each.chat.project)
     project = projects.most_common(1)[0][0] if projects else None
     if len({each.chat.author for each in cluster.statements if each.chat.author}) > 1:
@@ -90,7 +91,8 @@ def _scope(cluster: Cluster, category: str) -> Scope:
     return Scope("project", project)
 
 
-def _kind(cluster: Cluster) -> Kind:
+def kind_of(cluster: Cluster) -> Kind:
+    """Said as a rule, asked for repeatedly, or to be gathered from what was asked for."""
     if any(not each.scored.heard.cues.isdisjoint(_SAID_AS_RULE) for each in cluster.statements):
         return "explicit"
     if len(cluster.statements) > 1 or any(

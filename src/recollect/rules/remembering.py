@@ -1,0 +1,52 @@
+"""The memory engine's part: it keeps the turns that rules rest on, and finds what is like them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from uuid import UUID
+
+from recollect.db.tenancy import Caller, Tenancy
+from recollect.engine.models import MAX_TEXT, Addition, Entities, MemoryEngine, Message, Wanted, Where
+from recollect.rules.candidates import voice_of
+from recollect.rules.material import Material, Place
+
+SIMILAR = "coding conventions and repeated corrections"
+SIMILAR_SHOWN = 10
+_GAP = re.compile(r"\s{2,}")
+
+
+class Remembering:
+    """What somebody said stays theirs, in a workspace too: the memories are the user's own."""
+
+    def __init__(self, tenancy: Tenancy, engine: MemoryEngine) -> None:
+        self._tenancy = tenancy
+        self._engine = engine
+
+    async def keep(
+        self, material: Material, places: Iterable[Place], tick: Callable[[], Awaitable[None]]
+    ) -> dict[Place, UUID]:
+        """Add these turns, each under its chat; what is there already is found. Their memories."""
+        user_id = material.asked.user_id
+        kept: dict[Place, UUID] = {}
+        for place in dict.fromkeys(places):
+            turn, before = material.turns[place]
+            said = _GAP.sub(" ", voice_of(turn, before)).strip() or turn.text
+            addition = Addition(
+                # One turn at a time: the same request is known again, the same turn among others is not.
+                messages=[Message(role="user", content=said[:MAX_TEXT], occurred_at=turn.at)],
+                entities=Entities(user=str(user_id), run=place[0]),
+                metadata={"source": "chat"},
+                infer=False,
+            )
+            async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
+                added = await self._engine.add(tx, addition)
+            kept[place] = added.results[0].id
+            await tick()
+        return kept
+
+    async def similar(self, user_id: UUID) -> list[str]:
+        """What the user has said before that is like a convention or a correction."""
+        wanted = Wanted(SIMILAR, Where(Entities(user=str(user_id))), limit=SIMILAR_SHOWN)
+        async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
+            return [found.text for found in await self._engine.search(tx, wanted)]

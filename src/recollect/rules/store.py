@@ -1,0 +1,56 @@
+"""Rows of rules, read and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from recollect.db.queries import Queries
+from recollect.db.tenancy import Transaction
+from recollect.rules.models import KnownRule, Prompt, Rule, Run
+
+queries = Queries(__package__)
+
+MAX_KNOWN = 10_000
+
+
+async def known_rules(tx: Transaction, user_id: UUID, workspace: UUID | None) -> list[KnownRule]:
+    parameters = {"user_id": user_id, "workspace": workspace, "limit": MAX_KNOWN}
+    return [KnownRule(**row) for row in await tx.all(queries.known_rules, parameters)]
+
+
+async def prompt_in_use(tx: Transaction, workspace: UUID | None) -> Prompt | None:
+    row = await tx.maybe(queries.prompt_in_use, {"workspace": workspace})
+    return Prompt(**row) if row else None
+
+
+async def prompt(tx: Transaction, prompt_id: UUID) -> Prompt | None:
+    row = await tx.maybe(queries.get_prompt, {"id": prompt_id})
+    return Prompt(**row) if row else None
+
+
+async def rules(tx: Transaction, ids: Sequence[UUID]) -> list[Rule]:
+    """These, in this order."""
+    found = {row["id"]: Rule(**row) for row in await tx.all(queries.get_rules, {"ids": list(ids)})}
+    return [found[each] for each in ids if each in found]
+
+
+async def run(tx: Transaction, run_id: UUID) -> Run:
+    return Run(**await tx.one(queries.get_run, {"id": run_id}))
+
+
+async def note(
+    tx: Transaction, run_id: UUID, found: Sequence[Mapping[str, Any]], read: Sequence[UUID]
+) -> list[tuple[UUID, bool]]:
+    """Write down what was found; of each its id, and whether it is new."""
+    parameters = {"run": run_id, "rules": json.dumps(list(found)), "read": list(read)}
+    return [(row["id"], row["is_new"]) for row in await tx.all(queries.note_rules, parameters)]
+
+
+async def end(
+    tx: Transaction, run_id: UUID, state: str, counted: Mapping[str, Any], error: str | None = None
+) -> None:
+    parameters = {"run": run_id, "state": state, "counted": json.dumps(counted, default=str), "error": error}
+    await tx.run(queries.end_extraction, parameters)

@@ -1,0 +1,91 @@
+"""What workers do for rules."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from recollect.errors import RecollectError, Unavailable
+from recollect.jobs.models import Counts, GiveUp, Job, Task
+from recollect.jobs.service import Jobs
+from recollect.rules.extraction import Extractor
+from recollect.rules.material import Asked
+from recollect.rules.models import ExtractionUnderWay, Origin
+
+EXTRACT = "rules.extract"
+PAGE = 1_000
+_LOWEST = UUID(int=0)
+
+
+def tasks(extractor: Extractor, jobs: Jobs) -> tuple[Task, ...]:
+    async def extract(job: Job) -> Counts:
+        return await _extract(job, extractor)
+
+    async def extract_all(job: Job) -> Counts:
+        return await _share_out(job, extractor, jobs)
+
+    return (
+        Task(EXTRACT, extract),
+        Task(
+            "rules.extract_all",
+            extract_all,
+            for_service_only=True,
+            every="37 3 * * *",
+            cron="rule-extraction",
+            per_workspace=True,
+        ),
+        # Chats that are in no workspace; the same, for all users at once.
+        Task(
+            "rules.extract_personal",
+            extract_all,
+            for_service_only=True,
+            every="7 4 * * *",
+            cron="rule-extraction-personal",
+        ),
+    )
+
+
+async def _extract(job: Job, extractor: Extractor) -> Counts:
+    if job.user_id is None:
+        raise GiveUp("Rules are extracted from the chats of a user.")
+    origin: Origin = "schedule" if job.origin == "schedule" else "request"
+    prompt_id, chat_ids = job.arguments.get("prompt_id"), job.arguments.get("chat_history_ids")
+    asked = Asked(
+        job.user_id,
+        job.workspace_id,
+        chat_ids=None if chat_ids is None else [UUID(each) for each in chat_ids],
+        prompt_id=prompt_id and UUID(prompt_id),
+        origin=origin,
+    )
+    try:
+        run = (await extractor.extract(asked, job.progress)).run
+    except ExtractionUnderWay:
+        return {"state": "skipped"}
+    except Unavailable:
+        raise
+    except RecollectError as error:
+        raise GiveUp(error.detail) from error
+    return {
+        "state": run.state,
+        "run": str(run.id),
+        "proposed": run.proposed,
+        "repeated": run.repeated,
+        "tokens_sent": run.tokens_sent,
+    }
+
+
+async def _share_out(job: Job, extractor: Extractor, jobs: Jobs) -> Counts:
+    """Queue an extraction for everybody who has said something new there, each for itself."""
+    after, queued = UUID(job.checkpoint["after"]) if job.checkpoint else _LOWEST, job.done
+    while True:
+        async with job.step() as tx:
+            users = await extractor.users_with_news(tx, job.workspace_id, after=after, limit=PAGE)
+            for user_id in users:
+                await jobs.enqueue(
+                    tx, EXTRACT, user_id=user_id, workspace_id=job.workspace_id, origin="schedule"
+                )
+            queued += len(users)
+            if users:
+                after = users[-1]
+                await job.progress(queued, checkpoint={"after": str(after)})
+        if len(users) < PAGE:
+            return {"users": queued}

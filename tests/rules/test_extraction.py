@@ -1,0 +1,258 @@
+"""From chats to proposed rules, without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from recollect.bootstrap import Services
+from recollect.db.tenancy import Transaction
+from recollect.engine.models import Entities, Where
+from recollect.errors import NotAllowed, Unavailable
+from recollect.rules.chats.models import Chat
+from recollect.rules.histories.models import UnknownChat
+from recollect.rules.material import Asked
+from recollect.rules.models import Extracted, NewPrompt, Rule, RuleQuery, Run, Status
+from tests.rules.histories.conftest import Person, chat, person
+
+pytestmark = pytest.mark.anyio
+
+TABS = "From now on always indent with tabs, never with spaces."
+TABS_AGAIN = "I told you: always indent with tabs, never spaces!"
+BRANCH = "Never push to the main branch directly, always open a pull request."
+ONCE = "Thanks, that works. What does this function return?"
+
+
+@pytest.fixture
+async def ana(services: Services) -> Person:
+    who = await person(services, "ana")
+    await who.agrees()
+    return who
+
+
+@pytest.fixture
+async def ben(services: Services) -> Person:
+    return await person(services, "ben")
+
+
+def talk(session: str, *said: str) -> Chat:
+    """A chat in which the user says these things, and the assistant nods."""
+    return chat(*(each for text in said for each in (text, "Done.")), session=session)
+
+
+async def extract(who: Person, workspace: UUID | None = None, **more: Any) -> Extracted:
+    return await who.services.extractor.extract(Asked(who.id, workspace, **more))
+
+
+async def rules(who: Person, **wanted: Any) -> list[Rule]:
+    return list(await who.do(lambda tx: who.services.rules.list(tx, RuleQuery(**wanted))))
+
+
+async def runs(who: Person, workspace: UUID | None = None) -> list[Run]:
+    return list(await who.do(lambda tx: who.services.rules.runs(tx, workspace=workspace)))
+
+
+async def decide(who: Person, rule: Rule, status: Status, reason: str | None = None) -> Rule:
+    return await who.do(lambda tx: who.services.rules.decide(tx, rule.id, status, reason))
+
+
+async def test_what_was_asked_for_becomes_a_pending_rule_with_its_exact_quote(ana: Person) -> None:
+    [chat_id] = (await ana.add(talk("one", ONCE, TABS))).ids
+
+    extracted = await extract(ana)
+
+    [rule] = extracted.rules
+    assert rule.status == "pending"
+    assert (rule.category, rule.made_by, rule.kind) == ("code-style", "rules", "explicit")
+    assert rule.source_session_ids == [chat_id]
+    [quote] = rule.evidence
+    assert quote.quote in TABS
+    assert (quote.source, quote.session, quote.turn, quote.chat_id) == ("one.jsonl", "one", 2, chat_id)
+    assert extracted.run.state == "done"
+    assert (extracted.run.chats, extracted.run.turns, extracted.run.proposed) == (1, 4, 1)
+    assert await rules(ana) == [rule]
+
+
+async def test_nothing_is_read_before_its_author_has_agreed(ana: Person, ben: Person) -> None:
+    await ben.add(talk("one", TABS))
+
+    with pytest.raises(NotAllowed):
+        await extract(ben)
+    with pytest.raises(NotAllowed):
+        await ben.services.extractor.estimate(Asked(ben.id))
+
+    assert await rules(ben) == []
+    assert await runs(ben) == []
+
+
+async def test_somebody_elses_chats_and_rules_stay_theirs(ana: Person, ben: Person) -> None:
+    [chat_id] = (await ana.add(talk("one", TABS))).ids
+    assert chat_id is not None
+    await extract(ana)
+    await ben.agrees()
+
+    assert (await extract(ben)).rules == []
+    with pytest.raises(UnknownChat):
+        await extract(ben, chat_ids=[chat_id])
+    assert await rules(ben) == []
+    assert len(await runs(ben)) == 2
+
+
+async def test_only_what_is_new_is_proposed_and_what_is_old_still_counts(ana: Person) -> None:
+    await ana.add(talk("one", TABS))
+    [first] = (await extract(ana)).rules
+
+    nothing = await extract(ana)
+    await ana.add(talk("two", TABS_AGAIN))
+    again = await extract(ana)
+
+    assert (nothing.rules, nothing.run.turns) == ([], 0)
+    [rule] = again.rules
+    assert rule.id == first.id
+    assert (again.run.proposed, again.run.repeated) == (0, 1)
+    assert len(rule.evidence) == 2
+    assert len(rule.source_session_ids) == 2
+    assert (rule.confidence or 0) > (first.confidence or 1)
+
+
+async def test_named_chats_are_read_again_and_nothing_is_proposed_twice(ana: Person) -> None:
+    [chat_id] = (await ana.add(talk("one", TABS))).ids
+    assert chat_id is not None
+    await extract(ana)
+
+    again = await extract(ana, chat_ids=[chat_id])
+    everything = await extract(ana, everything=True)
+
+    assert again.run.repeated == everything.run.repeated == 1
+    [rule] = await rules(ana)
+    assert len(rule.evidence) == 1
+    with pytest.raises(UnknownChat):
+        await extract(ana, chat_ids=[chat_id, uuid4()])
+
+
+async def test_a_rejected_rule_is_not_proposed_again(ana: Person) -> None:
+    await ana.add(talk("one", TABS))
+    [rule] = (await extract(ana)).rules
+    decided = await decide(ana, rule, "rejected", "We use spaces.")
+    await ana.add(talk("two", TABS_AGAIN))
+
+    again = await extract(ana)
+
+    assert (decided.status, decided.rejection_reason) == ("rejected", "We use spaces.")
+    assert again.rules == []
+    assert len(await rules(ana)) == 1
+
+
+async def test_what_a_rule_file_says_already_is_not_proposed(ana: Person) -> None:
+    await ana.add(talk("one", TABS, BRANCH))
+
+    extracted = await extract(ana, told=["# Style\n- Always indent with tabs, never with spaces.\n"])
+
+    assert ["branch" in rule.rule_text for rule in extracted.rules] == [True]
+
+
+async def test_a_rule_remembers_the_memory_of_its_first_evidence(ana: Person) -> None:
+    [chat_id] = (await ana.add(talk("one", TABS))).ids
+
+    [rule] = (await extract(ana)).rules
+
+    where = Where(Entities(user=str(ana.id), run=str(chat_id)))
+    [memory] = await ana.do(lambda tx: ana.services.engine.list(tx, where))
+    assert rule.mem0_memory_id == str(memory.id)
+    assert (memory.text, memory.metadata) == (TABS, {"source": "chat"})
+
+
+async def test_if_the_memory_engine_fails_nothing_is_written_and_all_stays_new(
+    ana: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ana.add(talk("one", TABS))
+
+    async def away(*_: Any) -> None:
+        raise Unavailable("The memory engine is away.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ana.services.engine, "add", away)
+        with pytest.raises(Unavailable):
+            await extract(ana)
+
+    assert await rules(ana) == []
+    [failed] = await runs(ana)
+    assert (failed.state, failed.error, failed.candidates) == ("failed", "The memory engine is away.", 1)
+    assert (await extract(ana)).run.proposed == 1
+
+
+async def test_the_rules_of_a_workspace_are_its_members_and_their_chats_are_not(
+    ana: Person, ben: Person
+) -> None:
+    workspace = await ana.workspace((ben, "member"))
+    await ana.agrees(workspace=workspace)
+    await ben.agrees(workspace=workspace)
+    await ana.add(talk("one", TABS), workspace=workspace)
+    await ben.add(talk("two", TABS_AGAIN), workspace=workspace)
+    await ben.add(talk("own", BRANCH))
+
+    [of_ana] = (await extract(ana, workspace)).rules
+    [of_both] = (await extract(ben, workspace)).rules
+
+    assert of_both.id == of_ana.id
+    assert of_both.scope.reach == "team"
+    assert len(of_both.evidence) == 2
+    assert (of_both.confidence or 0) > (of_ana.confidence or 1)
+    assert [rule.id for rule in await rules(ben, workspace=workspace)] == [of_ana.id]
+    assert await rules(ben) == []
+    # A colleague's words are quoted; the memories made of them are not handed on.
+    where = Where(Entities(user=str(ana.id)))
+    assert await ben.do(lambda tx: ben.services.engine.list(tx, where)) == []
+
+
+async def test_rules_that_hold_are_handed_out_and_counted(ana: Person) -> None:
+    await ana.add(talk("one", TABS, BRANCH))
+    tabs, branch = sorted((await extract(ana)).rules, key=lambda rule: "branch" in rule.rule_text)
+    await decide(ana, branch, "approved")
+
+    async def approved(tx: Transaction) -> list[UUID]:
+        return [rule.id for rule in await ana.services.rules.approved(tx)]
+
+    assert await ana.do(approved) == await ana.do(approved) == [branch.id]
+    by_id = {rule.id: rule for rule in await rules(ana)}
+    assert (by_id[branch.id].usage_count, by_id[tabs.id].usage_count) == (2, 0)
+    assert by_id[branch.id].last_used_at is not None
+
+
+async def test_rules_are_found_by_status_category_and_confidence(ana: Person) -> None:
+    await ana.add(talk("one", TABS, BRANCH))
+    found = (await extract(ana)).rules
+    tabs = next(rule for rule in found if rule.category == "code-style")
+    branch = next(rule for rule in found if rule.category == "git-workflow")
+    await decide(ana, tabs, "approved")
+
+    assert [rule.id for rule in await rules(ana, status="approved")] == [tabs.id]
+    assert [rule.id for rule in await rules(ana, category="git-workflow")] == [branch.id]
+    assert await rules(ana, min_confidence=1.0) == []
+    assert await rules(ana, project=uuid4()) == []
+
+
+async def test_a_prompt_says_which_categories_are_wanted(services: Services, ana: Person) -> None:
+    workspace = await ana.workspace()
+    await ana.agrees(workspace=workspace)
+    await ana.add(talk("one", TABS, BRANCH), workspace=workspace)
+    wanted = NewPrompt(name="git only", prompt_text="Find rules.", target_categories=["git-workflow"])
+    await ana.do(lambda tx: services.rule_prompts.add(tx, wanted, workspace=workspace))
+
+    extracted = await extract(ana, workspace)
+
+    assert [rule.category for rule in extracted.rules] == ["git-workflow"]
+
+
+async def test_an_estimate_writes_nothing(ana: Person) -> None:
+    await ana.add(talk("one", TABS, ONCE))
+
+    estimate = await ana.services.extractor.estimate(Asked(ana.id))
+
+    assert (estimate.chats, estimate.turns, estimate.candidates) == (1, 4, 1)
+    assert (estimate.tokens_sent, estimate.cost_usd, estimate.made_by) == (0, None, "rules")
+    assert estimate.tokens_whole > 20
+    assert await runs(ana) == []
+    assert await rules(ana) == []
