@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -99,6 +100,26 @@ async def test_going_back_is_a_new_version_and_shows_what_it_changes(
     )
     assert blamed.json["version"] == 5
     assert history.json[1]["source_description"] == "a slip"
+
+
+BUSY_EDITOR = """
+import pathlib, sys, urllib.request
+headers = {"Authorization": "Bearer KEY", "Content-Type": "application/merge-patch+json"}
+urllib.request.urlopen(urllib.request.Request("URL", b'{"mood": "busy"}', headers, method="PATCH"))
+file = pathlib.Path(sys.argv[1])
+file.write_text(file.read_text().replace("Kiel", "Rome"))
+"""
+
+
+async def test_what_others_change_while_a_profile_is_edited_is_kept(
+    recollect: Run, ana: Person, told: Any, tmp_path: Path
+) -> None:
+    await put(ana, summary="Lives in Kiel")
+    editor = tmp_path / "editor.py"
+    url = f"{ana.http.base_url}/api/users/{ana.id}/profile".replace("//api", "/api")
+    editor.write_text(BUSY_EDITOR.replace("KEY", ana.key).replace("URL", url))
+    edited = await recollect("profile", "edit", ana.email, "--json", EDITOR=f"{sys.executable} {editor}")
+    assert (edited.json["summary"], edited.json["mood"]) == ("Lives in Rome", "busy")
 
 
 async def test_a_profile_is_edited_in_the_editor(recollect: Run, ana: Person, told: Any) -> None:

@@ -108,6 +108,7 @@ async def test_the_history_shows_what_each_version_changed(eva: Person) -> None:
     assert re.findall(r">Version (\d+)</a>", first + rest) == [str(n) for n in range(PER_PAGE + 2, 0, -1)]
     assert "<ins>Lives in place 0</ins>" in rest
     assert "last_updated_by" not in rest
+    assert "safety_notes" not in rest
     assert "Older" not in rest
 
 
