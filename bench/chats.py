@@ -27,7 +27,7 @@ _CHANGED = re.compile(rb'"(uuid|parentUuid|text|content)":\s?"')
 async def measure() -> list[Figure]:
     sessions = [path.read_bytes() for path in sorted(DATA.glob("*.jsonl"))]
     if not sessions:
-        print("Skipped: there are no transcripts to import.")  # noqa: T201
+        print("Skipped: there are no transcripts to import.")
         return []
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
         Path(folder).chmod(0o711)
