@@ -1,4 +1,4 @@
-"""aider: Markdown of many sessions, ``#### `` before what the user typed and ``> `` before what the tool said."""
+"""aider: Markdown of many sessions; ``#### `` before what the user typed, ``> `` before what aider said."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FORMAT = "aider"
 STARTED = "# aider chat started at "
 _TYPED = "####"
 # aider echoes its own questions together with the answer.
-_QUESTION = re.compile(r".*\(Y\)es/\(N\)o.*\[(Yes|No)\]:")
-_COMMAND = re.compile(r"[/!](\w*)\s*(.*)", re.DOTALL)
+_QUESTION = "? (Y)es/(N)o"
+_COMMAND = re.compile(r"[/!]([\w-]*)\s*(.*)", re.DOTALL)
 # Commands that are followed by words to the assistant; after all others come files and shell commands.
 _TALKING = {"ask", "code", "architect", "context", "chat-mode"}
 _APPLIED = re.compile(r"> (Applied edit to .+|Commit \w+ .+|Running .+)")
@@ -56,7 +56,7 @@ class _Session:
         if self._is_typed(line):
             self._end_answer()
             typed = line.removeprefix(_TYPED).removeprefix(" ").rstrip()
-            if not _QUESTION.match(typed):
+            if _QUESTION not in typed:
                 self._typed.add(typed)
             return
         self._end_typed()

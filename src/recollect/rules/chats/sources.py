@@ -1,4 +1,4 @@
-"""Files to read, on a disk or inside an archive: opened, unpacked, decoded and cut into lines within bounds."""
+"""Files to read, on a disk or inside an archive: opened, decoded and cut into lines, within bounds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Report = Callable[[Skipped], None]
 
 # A line is held whole while it is decoded, which takes up to nine times its size.
 LONGEST_LINE = 16 * 1024 * 1024
+BUFFER = 1 << 20
 # After so many bad lines of one file the rest is counted only.
 BAD_LINES_NAMED = 5
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -57,13 +58,18 @@ def decoded(data: bytes) -> str:
 
 def utf8(stream: BinaryIO) -> BinaryIO:
     """The stream without a byte order mark, and in UTF-8 if it was in UTF-16."""
-    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(_Raw(stream), 1 << 20)
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(_Raw(stream), BUFFER)
     head = buffered.peek(3)[:3]
     if head.startswith(_UTF16):
-        return io.BufferedReader(_FromUtf16(buffered), 1 << 20)
+        return io.BufferedReader(_Recoded(buffered, "utf-16", "replace"), BUFFER)
     if head.startswith(codecs.BOM_UTF8):
         buffered.read(3)
     return buffered
+
+
+def repaired(stream: BinaryIO) -> BinaryIO:
+    """The stream in valid UTF-8, whatever it was."""
+    return io.BufferedReader(_Recoded(utf8(stream), "utf-8", "recollect.latin_1"), BUFFER)
 
 
 class _Raw(io.RawIOBase):
@@ -85,12 +91,12 @@ class _Raw(io.RawIOBase):
         super().close()
 
 
-class _FromUtf16(io.RawIOBase):
-    """A stream of UTF-16 as UTF-8."""
+class _Recoded(io.RawIOBase):
+    """A stream as valid UTF-8."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, encoding: str, errors: str) -> None:
         self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
         self._ready = b""
 
     def readable(self) -> bool:
@@ -138,7 +144,7 @@ def raw_lines(source: Source, bad: BadLines) -> Iterator[tuple[int, bytes]]:
             if len(line) < LONGEST_LINE or line.endswith(b"\n"):
                 yield number, line
                 continue
-            while (more := stream.readline(LONGEST_LINE)) and not more.endswith(b"\n"):
+            while (more := stream.readline(BUFFER)) and not more.endswith(b"\n"):
                 pass
             bad.add(number, f"The line is longer than {LONGEST_LINE >> 20} MB and was left out.")
 

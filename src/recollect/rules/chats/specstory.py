@@ -11,12 +11,14 @@ from recollect.rules.chats.transcript import Gathered, Transcript, moment
 
 FORMAT = "specstory"
 
-HEADER = re.compile(r"_\*\*(User|Assistant|Agent)(?: \((.*)\))?\*\*_\s*")
+HEADER = re.compile(r"_\*\*(User|Assistant|Agent)( - sidechain)?(?: \((.*)\))?\*\*_\s*")
 _SESSION = re.compile(r"<!-- .*?\bSession ([0-9A-Za-z-]{8,64})(?: \((.*?)\))? -->")
-_TITLE = re.compile(r"# (.+?)(?: \((\d{4}-\d\d-\d\d[ T][\d:]+Z?)\))?\s*")
+_TITLE = re.compile(r"##? (.+?)(?: \((\d[^()]+)\))?\s*")
 _TOOL = re.compile(r'\s*<tool-use\b(?:.*?data-tool-name="([^"]*)")?')
+# Some versions have a header without a name before each step of an assistant.
+_NOBODY = "_****_"
 _SUMMARY = re.compile(r"\s*<summary>(.*?)</summary>")
-# A block that is never closed ends here at the latest: a turn's header is stronger than a block.
+# A block that is not closed ends with the turn at the latest.
 _BLOCKS = {
     "<tool-use": "</tool-use>",
     "<details>": "</details>",
@@ -34,15 +36,22 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
             if turn:
                 turn.end(transcript)
                 yield from transcript.full_part()
-            turn = _Turn("user" if header[1] == "User" else "assistant", header[2] or "")
+            # A subagent's turns are nobody's own words.
+            turn = (
+                None if header[2] else _Turn("user" if header[1] == "User" else "assistant", header[3] or "")
+            )
         elif turn:
             turn.take(line, transcript)
+        elif len(line) > 500:
+            continue
         elif session := _SESSION.search(line):
             transcript.session = session[1]
             transcript.started_at = moment(session[2])
         elif transcript.title is None and (title := _TITLE.fullmatch(line)):
-            transcript.title = title[1]
-            transcript.started_at = transcript.started_at or moment(title[2])
+            # A file without a name of its own has its time instead.
+            at = moment(title[1])
+            transcript.title = None if at else title[1]
+            transcript.started_at = transcript.started_at or at or moment(title[2])
     if turn:
         turn.end(transcript)
     yield from transcript.rest()
@@ -64,26 +73,40 @@ class _Turn:
         self._lines = Gathered()
         self._block: str | None = None
         self._depth = 0
+        self._tool: str | None = None
 
     def take(self, line: str, transcript: Transcript) -> None:
         # A user may write about such blocks; only an assistant's are the format's own.
         if self._role == "user":
             self._lines.add(line)
             return
-        if self._block is None:
-            start = line.lstrip()
-            opened = next((name for name in _BLOCKS if start.startswith(name)), None)
-            if opened is None:
+        if self._block is None and not self._opens(line):
+            if line != _NOBODY:
                 self._lines.add(line)
-                return
-            self._block, self._depth = opened, 0
-            if tool := _TOOL.match(line):
-                transcript.did(tool[1] or "tool")
-        elif self._block == "<details>" and (summary := _SUMMARY.match(line)):
-            transcript.did(re.sub(r"[*`]|<[^>]*>", "", summary[1]).strip())
-        self._depth += line.count(self._block) - line.count(_BLOCKS[self._block])
-        if self._depth <= 0:
-            self._block = None
+            return
+        self._note(line.strip(), transcript)
+        if self._block is not None:
+            self._depth += line.count(self._block) - line.count(_BLOCKS[self._block])
+            if self._depth <= 0:
+                self._block = None
+
+    def _opens(self, line: str) -> bool:
+        start = line.lstrip()
+        self._block = next((name for name in _BLOCKS if start.startswith(name)), None)
+        self._depth, self._tool = 0, None
+        if tool := _TOOL.match(line):
+            self._tool = tool[1] or "tool"
+        return self._block is not None
+
+    def _note(self, line: str, transcript: Transcript) -> None:
+        """Tell what the tool was, and what it was about if a line of its own says so."""
+        if summary := _SUMMARY.match(line):
+            if self._tool is None:
+                transcript.did(re.sub(r"[*`]|<[^>]*>", "", summary[1][:300]).strip())
+        elif self._tool and line and not line.startswith("<tool-use"):
+            plain = not line.startswith(("```", "<", "|"))
+            transcript.did(f"{self._tool} {line.strip('`')[:100]}" if plain else self._tool)
+            self._tool = None
 
     def end(self, transcript: Transcript) -> None:
         text = self._lines.take().strip()
