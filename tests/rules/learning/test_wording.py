@@ -20,6 +20,8 @@ def worded(said: str) -> str:
         ("no, dont edit the lock file", "Do not edit the lock file."),
         ("why didnt you run the linter?", "Run the linter."),
         ("why did you remove the docstrings??", "Do not remove the docstrings."),
+        ("why did you start editing the fixtures?", "Do not start editing the fixtures."),
+        ("note that we use tabs", "Use tabs."),
         ("i didn't ask you to refactor the parser", "Do not refactor the parser unless asked."),
         ("you forgot to bump the version", "Bump the version."),
         ("No need to write a summary", "Do not write a summary."),
