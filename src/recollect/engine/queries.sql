@@ -203,3 +203,5 @@ where v.model = %(model)s group by v.tenant, v.dimension having count(*) >= %(ma
 select m.text, coalesce(m.occurred_at, m.created_at) as happened_at from public.memories m
 where m.id = any (%(ids)s::uuid[]) and m.owner_id = %(user_id)s and m.of_user = %(user_id)s::text
   and m.kind = 'turn' and m.role = 'user' and m.deleted_at is null
+  -- What was taken from an imported chat is told of by the chat.
+  and m.metadata ->> 'source' is distinct from 'chat'
