@@ -26,6 +26,8 @@ from recollect.api import (
     model,
     operations,
     profiles,
+    rule_prompts,
+    rules,
     webhooks,
     workspaces,
 )
@@ -82,6 +84,8 @@ def create_app(services: Services) -> FastAPI:
         brain.router,
         brain_agents.router,
         chats.router,
+        rule_prompts.router,
+        rules.router,
         mem0.router,
         operations.router,
         events.router,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +28,7 @@ def rule(text: str = RULE, *, quote: str = "always indent with tabs", **more: An
     return {"rule_text": text, "quotes": [{"candidate": 1, "text": quote}], **fields, **more}
 
 
-def answering(*rules: dict[str, Any], stands: bool = True) -> Any:
+def answering(*rules: dict[str, Any], stands: bool = True) -> Callable[[Asked], Behaviour]:
     """A model that proposes these, and refutes all of them or none."""
 
     def behave(asked: Asked) -> Behaviour:

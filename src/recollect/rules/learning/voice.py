@@ -77,7 +77,9 @@ _MACHINE_LINE = re.compile(
 )
 # What claims to be said by somebody else is not the user's: a line of a log, or words in quotation marks.
 _ROLE = r"(?:system|assistant|developer|tool|admin(?:istrator)?)(?:[ ](?:prompt|message|note|override))?\s*:"
-_OTHERS = re.compile(rf"^[^\w\n]{{0,9}}{_ROLE}.*$|[\"“«`'(\[]\s*{_ROLE}[^\n\"”»`]*", re.IGNORECASE | re.MULTILINE)
+_OTHERS = re.compile(
+    rf"^[^\w\n]{{0,9}}{_ROLE}.*$|[\"“«`'(\[]\s*{_ROLE}[^\n\"”»`]*", re.IGNORECASE | re.MULTILINE
+)
 # Lines without an empty one between them: if so many of them are a machine's, all are.
 _BLOCK = re.compile(r"[^\n]+(?:\n[^\n]+)*")
 _MOSTLY = 0.4
