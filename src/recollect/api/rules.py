@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -29,7 +28,6 @@ from recollect.rules.models import ApprovedRule, Category, Rule, RuleQuery, Run,
 from recollect.rules.tasks import EXTRACT
 
 MAX_CHATS = 100
-MAX_QUOTED = 3
 
 router = APIRouter(tags=["rules"], route_class=RecollectRoute)
 
@@ -122,15 +120,7 @@ async def extract_rules(wanted: ExtractRules, tx: WritingAbout, recollect: Recol
     return {
         "success": True,
         "rules_count": len(found),
-        "rules": [
-            {
-                "rule_text": rule.rule_text,
-                "category": rule.category,
-                "confidence": rule.confidence,
-                "evidence": evidence_text([quote.quote for quote in rule.evidence]),
-            }
-            for rule in found
-        ],
+        "rules": [rule.told() for rule in found],
         "chat_histories_processed": len(set(wanted.chat_history_ids)),
     }
 
@@ -225,10 +215,6 @@ async def get_rule(rule_id: RuleId, tx: Reading, recollect: Recollect) -> Any:
 )
 async def decide_rule(rule_id: RuleId, wanted: Decision, tx: Writing, recollect: Recollect) -> Any:
     return await recollect.rules.decide(tx, rule_id, wanted.status, wanted.reason)
-
-
-def evidence_text(quotes: Sequence[str]) -> str:
-    return "User said: " + "; ".join(f"'{quote}'" for quote in quotes[:MAX_QUOTED])
 
 
 async def _whom(tx: Transaction, recollect: Services, named: UUID | None) -> UUID:

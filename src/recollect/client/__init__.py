@@ -40,10 +40,11 @@ from recollect.client.brain import Brain, Facts
 from recollect.client.chats import Chats
 from recollect.client.connection import ATTEMPTS, PAGE, Connection, not_understood, pause, read, valid
 from recollect.client.memories import Memories
+from recollect.client.rules import Rules
 from recollect.errors import NotFound, RecollectError, Unavailable
 from recollect.events.models import Event
 
-__all__ = ["Brain", "Chats", "Facts", "FailedAttempt", "Job", "Me", "Memories", "Recollect", "Reset"]
+__all__ = ["Brain", "Chats", "Facts", "FailedAttempt", "Job", "Me", "Memories", "Recollect", "Reset", "Rules"]
 
 LOOK_SECONDS = 0.5
 _MISSING: Any = object()
@@ -116,6 +117,7 @@ class Recollect:
         self.memories = Memories(self._server)
         self.brain = Brain(self._server)
         self.chats = Chats(self._server)
+        self.rules = Rules(self._server)
 
     async def __aenter__(self) -> Self:
         return self
