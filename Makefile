@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model run test check format bench bench-jobs bench-retrieval bench-mem0 bench-scale bench-brain bench-profile bench-rules soak constraints clean
+.PHONY: help setup model run test check format bench bench-jobs bench-retrieval bench-mem0 bench-scale bench-brain bench-profile bench-rules soak constraints clean bench-chats
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ bench-scale: setup ## Measure a search among 100,000 memories against one among 
 
 bench-profile: setup ## Measure reading, storing and updating profiles
 	@$(PY) -m bench profile
+
+bench-chats: setup ## Measure the import of chats
+	@$(PY) -m bench chats
 
 bench-brain: setup ## Measure saving, loading and reconciling what is known about users and companies
 	@$(PY) -m bench brain

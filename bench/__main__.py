@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from bench import brain, foundation, jobs, mem0_beside, profile, retrieval, rules, scale
+from bench import brain, chats, foundation, jobs, mem0_beside, profile, retrieval, rules, scale
 from bench.report import Figure, publish
 
 SUITES = {
@@ -21,6 +21,7 @@ SUITES = {
     "brain": brain.measure,
     "profile": profile.measure,
     "rules": rules.measure,
+    "chats": chats.measure,
 }
 
 

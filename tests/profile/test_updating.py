@@ -20,6 +20,7 @@ from recollect.errors import NotAllowed
 from recollect.jobs.models import State as JobState
 from recollect.kit.secret import ServerSecret
 from recollect.profile.models import NewActivity
+from recollect.rules.chats.messages import from_application
 from recollect.settings import Settings
 from tests.conftest import SECRET, make_settings, until, working
 from tests.profile.conftest import Person, Superuser, person
@@ -298,6 +299,24 @@ async def test_what_the_user_said_in_remembered_conversations_counts(ana: Person
     await add("somebody else", "I hate talks.")
     await until(ana.services.relay.relay)
     assert (await ana.update()).activities == 1
+    assert (await ana.update()).activities == 0
+
+
+async def test_what_the_user_said_in_imported_chats_counts_once_they_agree(ana: Person) -> None:
+    await ana.say("Nothing yet.")
+    histories, turns = ana.services.histories, [f"I want to rest, {number}." for number in range(3)]
+
+    async def bring(*said: str) -> None:
+        told = [{"role": role, "content": text} for text in said for role in ("user", "assistant")]
+        chats = list(from_application("a chat", told))
+        await ana.do(lambda tx: histories.add(tx, ana.id, chats))
+        await until(ana.services.relay.relay)
+
+    await bring(*turns[:1])
+    assert (await ana.update()).activities == 0
+    await ana.do(lambda tx: histories.consent(tx, ana.id, True, how="test"))
+    await bring(*turns)
+    assert (await ana.update()).activities == 2
     assert (await ana.update()).activities == 0
 
 

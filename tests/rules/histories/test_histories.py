@@ -119,6 +119,14 @@ async def test_two_imports_at_once_keep_everything_once(ana: Person) -> None:
     assert [number for number, _ in await ana.texts(kept.id)] == list(range(len(SAID) + len(chats)))
 
 
+async def test_a_plan_counts_as_if_what_it_planned_before_were_here(ana: Person) -> None:
+    met: set[bytes] = set()
+    for expected in ((1, 4, 0), (0, 0, 4)):
+        plan = await ana.do(lambda tx: ana.histories.plan(tx, ana.id, [chat(*SAID)], met=met))
+        assert (plan.chats, plan.turns, plan.known_turns) == expected
+    assert await ana.chats() == []
+
+
 async def test_others_see_nothing_of_it(ana: Person, ben: Person) -> None:
     [mine] = (await ana.add(chat(*SAID))).ids
     assert mine is not None

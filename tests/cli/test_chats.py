@@ -1,0 +1,179 @@
+"""Chats on the command line: files of any format in, what is kept out."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import Person
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "ghp_" + "k7Jq2mXw9bRt4vZs8nLd3pYc6hFg1aUe5oTi"
+
+
+def claude_code(folder: Path, *said: str, session: str | None = None, name: str | None = None) -> Path:
+    """A session of Claude Code, as it writes them."""
+    session = session or str(uuid4())
+    lines = [
+        {
+            "type": "user" if number % 2 == 0 else "assistant",
+            "uuid": f"{number}-{text}",
+            "sessionId": session,
+            "cwd": "/shop",
+            "timestamp": f"2026-03-01T12:{number:02}:00.000Z",
+            "message": {"role": "user" if number % 2 == 0 else "assistant", "content": text},
+        }
+        for number, text in enumerate(said)
+    ]
+    path = folder / f"{name or session}.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    return folder
+
+
+async def imported(recollect: Run, *arguments: str) -> Any:
+    return (await recollect("import", "chats", *arguments, "--json")).json
+
+
+async def test_on_a_new_machine_it_simply_works(recollect: Run, files: Path) -> None:
+    claude_code(files, "Add a cart.", "Done.", "Always write a test first.")
+
+    outcome = await recollect("import", "chats", str(files))
+
+    assert outcome.code == 0, outcome.err
+    assert "admin@localhost" in outcome.err
+    assert "claude-code" in outcome.out
+    [agreement] = [line for line in outcome.out.splitlines() if "you agree" in line]
+    assert "chats consent --no" in agreement
+    [chat] = (await recollect("chats", "list", "--json")).json
+    shown = (await recollect("chats", "show", chat["id"], "--json")).json
+    assert [turn["text"] for turn in shown["turns"]][2] == "Always write a test first."
+    [said] = (await recollect("chats", "consent", "--json")).json
+    assert (said["granted"], said["how"], said["workspace_id"]) == (True, "command line", None)
+
+
+async def test_what_it_did_is_told_to_scripts(recollect: Run, ana: Person, files: Path) -> None:
+    claude_code(files, f"Push with {TOKEN}.", "Done.")
+    (files / "broken.jsonl").write_text("no chat\n")
+
+    told = await imported(recollect, str(files), "--user", ana.email)
+
+    assert {name: told[name] for name in ("chats", "turns", "known_turns", "consent", "user")} == {
+        "chats": 1,
+        "turns": 2,
+        "known_turns": 0,
+        "consent": True,
+        "user": ana.email,
+    }
+    assert sum(told["masked"].values()) == 1
+    [skipped] = told["skipped"]
+    assert skipped["source"].endswith("broken.jsonl")
+    assert skipped["reason"]
+    assert skipped["line"] is None
+
+
+async def test_again_it_adds_what_is_new(recollect: Run, ana: Person, files: Path) -> None:
+    path = claude_code(files, "Add a cart.", "Done.")
+    await imported(recollect, str(path))
+    again = await imported(recollect, str(path))
+    assert (again["chats"], again["turns"], again["known_turns"]) == (0, 0, 2)
+
+    claude_code(files, "Add a cart.", "Done.", "And a till.", session=path.stem)
+    grown = await imported(recollect, str(path))
+    assert (grown["chats"], grown["turns"], grown["known_turns"]) == (1, 1, 2)
+
+    claude_code(files, "Add a cart.", "Done.", "And a till.", "Done too.", name=str(uuid4()))
+    resumed = await imported(recollect, str(files))
+    assert (resumed["chats"], resumed["turns"]) == (1, 1)
+
+
+async def test_a_dry_run_counts_and_adds_nothing(recollect: Run, ana: Person, files: Path) -> None:
+    claude_code(files, "Add a cart.", "Done.")
+    with zipfile.ZipFile(files / "copy.zip", "w") as archive:
+        archive.writestr("chat.json", json.dumps([{"role": "user", "content": f"Use {TOKEN}."}]))
+
+    told = await imported(recollect, str(files), "--dry-run")
+
+    assert (told["chats"], told["turns"], told["consent"]) == (2, 3, False)
+    assert sum(told["masked"].values()) == 1
+    assert sorted(told["formats"]) == ["claude-code", "messages"]
+    assert (await recollect("chats", "list", "--json")).json == []
+    assert (await imported(recollect, str(files)))["turns"] == 3
+
+
+async def test_one_can_import_without_agreeing(recollect: Run, ana: Person, files: Path) -> None:
+    claude_code(files, "Add a cart.")
+    outcome = await recollect("import", "chats", str(files), "--no-consent")
+    assert "chats consent --yes" in outcome.out
+    assert (await recollect("chats", "consent", "--json")).json == []
+    [said] = (await recollect("chats", "consent", "--yes", "--json")).json
+    assert said["granted"] is True
+
+
+async def test_where_nothing_is_found_it_says_so_and_fails(recollect: Run, ana: Person, files: Path) -> None:
+    outcome = await recollect("import", "chats", str(files / "nowhere"))
+    assert outcome.code == 1
+    assert "No chats were found." in outcome.out
+    assert "no such file" in outcome.err
+    assert (await recollect("chats", "consent", "--json")).json == []
+
+
+async def test_among_several_users_one_is_to_be_named(
+    recollect: Run, ana: Person, ben: Person, files: Path
+) -> None:
+    claude_code(files, "Add a cart.")
+    assert "--user" in (await recollect("import", "chats", str(files))).sentence
+    told = await imported(recollect, str(files), "--user", ben.email)
+    assert told["user"] == ben.email
+    assert (await recollect("chats", "list", "--user", ana.email, "--json")).json == []
+
+
+async def test_chats_can_belong_to_a_workspace(recollect: Run, ana: Person, ben: Person, files: Path) -> None:
+    claude_code(files, "Add a cart.")
+    shop = (await ana.http.post("/api/workspaces", json={"name": "Shop"})).json()["id"]
+    refused = await recollect("import", "chats", str(files), "--user", ben.email, "--workspace", shop)
+    assert refused.code == 1
+    await imported(recollect, str(files), "--user", ana.email, "--workspace", shop)
+
+    here = await recollect("chats", "list", "--user", ana.email, "--workspace", shop, "--json")
+    assert [each["workspace_id"] for each in here.json] == [shop]
+    said = await recollect("chats", "consent", "--user", ana.email, "--json")
+    assert [each["workspace_id"] for each in said.json] == [shop]
+    relied = await recollect(
+        "chats",
+        "consent",
+        "--user",
+        ana.email,
+        "--workspace",
+        shop,
+        "--rely-on",
+        "workspace",
+        "--no",
+        "--json",
+    )
+    assert [each["granted"] for each in relied.json] == [False]
+    settings = await ana.http.get(f"/api/workspaces/{shop}/rules/settings")
+    assert settings.json() == {"consent": "workspace"}
+
+
+async def test_a_chat_is_deleted_after_asking(recollect: Run, ana: Person, files: Path) -> None:
+    claude_code(files, "Add a cart.")
+    await imported(recollect, str(files))
+    [chat] = (await recollect("chats", "list", "--json")).json
+    assert (await recollect("chats", "delete", chat["id"], stdin="n\n")).code == 1
+    assert len((await recollect("chats", "list", "--json")).json) == 1
+    assert (await recollect("chats", "delete", chat["id"], "--yes", "--json")).json == {"deleted": 1}
+    assert "no such chat" in (await recollect("chats", "show", chat["id"])).sentence
