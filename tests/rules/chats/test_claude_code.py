@@ -15,7 +15,7 @@ def entry(kind: str, content: Any, **more: Any) -> dict[str, Any]:
         "type": kind,
         "uuid": f"id-{next(_count)}",
         "sessionId": "session-1",
-        "cwd": "/work/shop",
+        "cwd": "/srv/shop",
         "timestamp": "2026-03-01T10:00:00.000Z",
         "message": {"role": kind, "content": content},
         **more,
@@ -57,7 +57,7 @@ def test_a_chat_has_its_session_project_title_and_time(read: Read, write: Write)
     assert (chat.format, chat.session, chat.project, chat.title) == (
         "claude-code",
         "session-1",
-        "/work/shop",
+        "/srv/shop",
         "Sorting",
     )
     assert chat.source == str(path)

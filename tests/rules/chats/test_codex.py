@@ -15,7 +15,7 @@ def line(kind: str, **payload: Any) -> dict[str, Any]:
     return {"timestamp": "2026-03-01T10:00:00.000Z", "type": kind, "payload": payload}
 
 
-META = line("session_meta", id="thread-1", timestamp="2026-03-01T09:59:00Z", cwd="/work/shop", source="cli")
+META = line("session_meta", id="thread-1", timestamp="2026-03-01T09:59:00Z", cwd="/srv/shop", source="cli")
 
 
 def event(kind: str, **more: Any) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def said_twice(role: str, text: str) -> list[dict[str, Any]]:
 def test_a_turn_that_stands_there_twice_is_one(read: Read, write: Write) -> None:
     steps = [
         META,
-        item("user", "# AGENTS.md instructions for /work/shop\n\nBe brief."),
-        item("user", "<environment_context><cwd>/work/shop</cwd></environment_context>"),
+        item("user", "# AGENTS.md instructions for /srv/shop\n\nBe brief."),
+        item("user", "<environment_context><cwd>/srv/shop</cwd></environment_context>"),
         *said_twice("user", "list the routes"),
         *said_twice("assistant", "There are two."),
         *said_twice("user", "go on"),
@@ -47,7 +47,7 @@ def test_a_turn_that_stands_there_twice_is_one(read: Read, write: Write) -> None
         *said_twice("user", "go on"),
     ]
     (chat,) = read(write("rollout-1.jsonl", steps)).chats
-    assert (chat.format, chat.session, chat.project) == ("codex", "thread-1", "/work/shop")
+    assert (chat.format, chat.session, chat.project) == ("codex", "thread-1", "/srv/shop")
     assert [(turn.role, turn.text, turn.number) for turn in chat.turns] == [
         ("user", "list the routes", 0),
         ("assistant", "There are two.", 1),

@@ -27,7 +27,7 @@ COMPOSER = {
         "name": "Routes",
         "createdAt": 1_772_000_000_000,
         "fullConversationHeadersOnly": [{"bubbleId": name} for name in ("b1", "b2", "b3", "b4", "gone")],
-        "workspaceIdentifier": {"uri": {"fsPath": "/work/shop"}},
+        "workspaceIdentifier": {"uri": {"fsPath": "/srv/shop"}},
     },
     "bubbleId:c1:b1": {"type": 1, "text": "list the routes", "createdAt": "2026-03-01T10:00:00Z"},
     "bubbleId:c1:b2": {"type": 2, "text": "Two."},
@@ -47,7 +47,7 @@ COMPOSER = {
 
 def test_a_database_has_the_turns_of_each_composer(read: Read, tmp_path: Path) -> None:
     (chat,) = read(database(tmp_path / "state.vscdb", COMPOSER)).chats
-    assert (chat.format, chat.session, chat.title, chat.project) == ("cursor", "c1", "Routes", "/work/shop")
+    assert (chat.format, chat.session, chat.title, chat.project) == ("cursor", "c1", "Routes", "/srv/shop")
     assert [(turn.role, turn.text) for turn in chat.turns] == [
         ("user", "list the routes"),
         ("assistant", "Two."),
@@ -57,9 +57,9 @@ def test_a_database_has_the_turns_of_each_composer(read: Read, tmp_path: Path) -
 
 
 def test_older_versions_keep_the_conversation_in_one_value(read: Read, tmp_path: Path) -> None:
-    bubble = {"type": 1, "text": "hello", "workspaceUris": ["file:///work/my%20shop"]}
+    bubble = {"type": 1, "text": "hello", "workspaceUris": ["file:///srv/my%20shop"]}
     (chat,) = read(database(tmp_path / "state.vscdb", {"composerData:c1": {"conversation": [bubble]}})).chats
-    assert (chat.project, chat.turns[0].text) == ("/work/my shop", "hello")
+    assert (chat.project, chat.turns[0].text) == ("/srv/my shop", "hello")
 
 
 def test_a_database_is_only_read(read: Read, tmp_path: Path) -> None:

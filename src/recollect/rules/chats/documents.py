@@ -12,7 +12,6 @@ from recollect.rules.chats.sources import Report, Source, Unreadable, repaired
 
 # What one conversation may take; the longest real ones have a few megabytes.
 LARGEST_VALUE = 32 * 1024 * 1024
-DEEPEST = 100
 _EVENT_SIZE = 60
 _CHUNK = 1 << 16
 
@@ -56,7 +55,10 @@ def _built(stream: BinaryIO) -> Iterator[Any]:
 
 
 class _Builder:
-    """Values put together from a parser's events, within bounds of size and depth."""
+    """Values put together from a parser's events, within bounds of size.
+
+    The parser's own builder names the path of each value, which takes the square of the depth.
+    """
 
     def __init__(self) -> None:
         # A list at the top is not built: its elements are what is wanted.
@@ -64,8 +66,6 @@ class _Builder:
         self._open: list[dict[str, Any] | list[Any]] = []
         self._key = ""
         self._size = 0
-        # How many containers are open that are too deep to be kept.
-        self._too_deep = 0
 
     def take(self, events: list[tuple[str, Any]]) -> Iterator[Any]:
         for event, value in events:
@@ -76,7 +76,7 @@ class _Builder:
                 self._start({} if event == "start_map" else [])
             elif event in {"end_map", "end_array"}:
                 yield from self._end()
-            elif self._open and not self._too_deep:
+            elif self._open:
                 self._size += len(value) if isinstance(value, str) else 0
                 self._attach(value)
 
@@ -85,9 +85,6 @@ class _Builder:
             self._top_is_list = isinstance(container, list)
             if self._top_is_list:
                 return
-        if self._too_deep or len(self._open) >= DEEPEST:
-            self._too_deep += 1
-            return
         if not self._open:
             self._size = 0
         else:
@@ -95,9 +92,7 @@ class _Builder:
         self._open.append(container)
 
     def _end(self) -> Iterator[Any]:
-        if self._too_deep:
-            self._too_deep -= 1
-        elif self._open:
+        if self._open:
             whole = self._open.pop()
             if not self._open:
                 yield whole if self._size <= LARGEST_VALUE else _TOO_LARGE

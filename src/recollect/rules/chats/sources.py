@@ -144,7 +144,6 @@ def raw_lines(source: Source, bad: BadLines) -> Iterator[tuple[int, bytes]]:
             if len(line) < LONGEST_LINE or line.endswith(b"\n"):
                 yield number, line
                 continue
-            del line
             while (more := stream.readline(BUFFER)) and not more.endswith(b"\n"):
                 pass
             bad.add(number, f"The line is longer than {LONGEST_LINE >> 20} MB and was left out.")

@@ -24,8 +24,9 @@ _EMPHASIS = re.compile(
 _DEMANDS = frozenset({"lasting", "duty", "custom", "ban", "insist", "note", "rather"})
 # Of these, what is said again is asked for again; a report or a thank-you is not.
 _WANTS = _DEMANDS | {"wronged", "did", "acts", "asks_for"}
-# Fewer words that tell something are too few to know a wish by.
+# Fewer words that tell something are too few to know a wish by; "fix this, please" only moves a talk on.
 _FEWEST_TERMS = 2
+_FEWEST_TERMS_OF_A_TASK = 3
 # A turn of so many clauses counts as long in full.
 _LONG = 12
 
@@ -43,7 +44,9 @@ class Heard:
     @property
     def wants(self) -> bool:
         """Whether it asks for something, of which to notice that it is asked for again."""
-        return len(self.terms) >= _FEWEST_TERMS and not self.cues.isdisjoint(_WANTS)
+        wants = self.cues & _WANTS
+        fewest = _FEWEST_TERMS_OF_A_TASK if wants == {"acts"} else _FEWEST_TERMS
+        return bool(wants) and len(self.terms) >= fewest
 
 
 def listen(turn: Turn, before: str = "", *, opening: bool = False) -> list[Heard]:

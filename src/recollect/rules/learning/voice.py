@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 # Who has more to say than this has pasted a document; what is wanted of it stands before or after.
-LONGEST_HEAD = 3_000
-LONGEST_TAIL = 1_000
+LONGEST_HEAD = 2_000
+LONGEST_TAIL = 500
 # Shorter lines may well be in both mouths: "run the tests".
 SHORTEST_QUOTE = 25
 
@@ -55,6 +55,7 @@ _MACHINE_LINE = re.compile(
     r"""
     ^[ \t]*(?:
         [>|│┃]                                           # quoted, or a table
+      | [✓✔✗✘×●○]\ ?\w                                  # the outcome of a test
       | [$❯»]\ ?(?:\w|\.?/)                              # a prompt and a command
       | [!/]\w[\w-]*(?:\s|$)                             # a command to the assistant's program
       | at\ [\w.$<>\[\]/]+\ ?\( | File\ ".{0,200}",\ line\ | Traceback\ \(
