@@ -28,6 +28,8 @@ from recollect.api import (
     profile,
     profile_updates,
     profiles,
+    rule_prompts,
+    rules,
     webhooks,
     workspaces,
 )
@@ -59,6 +61,8 @@ ROUTERS = (
     profile.router,
     profile_updates.router,
     chats.router,
+    rule_prompts.router,
+    rules.router,
     mem0.router,
     operations.router,
     events.router,

@@ -58,6 +58,8 @@ def test_nobody_commits_but_tenancy() -> None:
 def test_sql_is_in_files() -> None:
     pattern = re.compile(r"[\"'](select|insert into|update|delete from) .*", re.IGNORECASE)
     excused = {"db/migrate.py", "db/logins.py", "db/turns.py", "db/health.py", "db/statements.py"}
+    # It reads another program's SQLite file, in a dialect of its own.
+    excused.add("rules/chats/cursor.py")
     found = [
         f"{name}: {match.group()[:60]}"
         for path in SOURCE.rglob("*.py")

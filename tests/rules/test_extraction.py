@@ -11,18 +11,13 @@ from recollect.bootstrap import Services
 from recollect.db.tenancy import Transaction
 from recollect.engine.models import Entities, Where
 from recollect.errors import NotAllowed, Unavailable
-from recollect.rules.chats.models import Chat
 from recollect.rules.histories.models import UnknownChat
 from recollect.rules.material import Asked
 from recollect.rules.models import Extracted, NewPrompt, Rule, RuleQuery, Run, Status
-from tests.rules.histories.conftest import Person, chat, person
+from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, talk
+from tests.rules.histories.conftest import Person, person
 
 pytestmark = pytest.mark.anyio
-
-TABS = "From now on always indent with tabs, never with spaces."
-TABS_AGAIN = "I told you: always indent with tabs, never spaces!"
-BRANCH = "Never push to the main branch directly, always open a pull request."
-ONCE = "Thanks, that works. What does this function return?"
 
 
 @pytest.fixture
@@ -35,11 +30,6 @@ async def ana(services: Services) -> Person:
 @pytest.fixture
 async def ben(services: Services) -> Person:
     return await person(services, "ben")
-
-
-def talk(session: str, *said: str) -> Chat:
-    """A chat in which the user says these things, and the assistant nods."""
-    return chat(*(each for text in said for each in (text, "Done.")), session=session)
 
 
 async def extract(who: Person, workspace: UUID | None = None, **more: Any) -> Extracted:

@@ -56,6 +56,14 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api/chats"): {
         "chats": [{"session": "ben", "messages": [{"role": "user", "content": "ben was here"}]}]
     },
+    ("POST", "/extract-rules"): {"chat_history_ids": ["00000000-0000-4000-8000-000000000000"]},
+    ("POST", "/api/rules/extract"): {},
+    ("PATCH", "/api/rules/{ruleId}/status"): {"status": "rejected", "reason": "ben was here"},
+    ("POST", "/api/rules/prompts"): {"name": "ben", "prompt_text": "ben was here"},
+    ("PATCH", "/api/rules/prompts/{promptId}"): {"prompt_text": "ben was here"},
+    ("POST", "/api/rules/prompts/{promptId}/try"): {
+        "chat_history_ids": ["00000000-0000-4000-8000-000000000000"]
+    },
     ("PUT", "/api/chats/consent"): {"granted": True},
     ("PUT", "/api/workspaces/{workspaceId}/rules/settings"): {"consent": "workspace"},
     ("POST", "/api/brain/tools/{tool}"): {"arguments": {}, "agent": "ben was here"},

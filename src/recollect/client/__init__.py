@@ -42,6 +42,7 @@ from recollect.client.connection import ATTEMPTS, PAGE, Connection, not_understo
 from recollect.client.jobs import FailedAttempt, Job
 from recollect.client.memories import Memories
 from recollect.client.profile import Profile
+from recollect.client.rules import Rules
 from recollect.errors import NotFound, RecollectError, Unavailable
 from recollect.events.models import Event
 from recollect.profile.models import StaleVersion
@@ -57,6 +58,7 @@ __all__ = [
     "Profile",
     "Recollect",
     "Reset",
+    "Rules",
     "StaleVersion",
 ]
 
@@ -97,6 +99,7 @@ class Recollect:
         self.brain = Brain(self._server)
         self.profile = Profile(self._server)
         self.chats = Chats(self._server)
+        self.rules = Rules(self._server)
 
     async def __aenter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ from recollect.kit.logs import logger
 from recollect.rules import store
 from recollect.rules.finding import Finder, Progress, Steps
 from recollect.rules.histories.service import Histories
-from recollect.rules.material import Asked, Material, gather
+from recollect.rules.material import Asked, Material, gather, placed
 from recollect.rules.models import Compared, Estimate, Extracted, ExtractionUnderWay, Finding, Found, Tried
 from recollect.rules.store import queries
 
@@ -41,6 +41,7 @@ class Extractor:
     async def extract(self, asked: Asked, progress: Progress | None = None) -> Extracted:
         """Write down the rules that somebody's chats ask for: what is new in them, or the chats named."""
         steps = Steps(progress)
+        asked = await self._placed(asked)
         async with self._run(asked, steps) as run:
             material = await self._gather(asked)
             outcome = await self._finder.find(material, steps)
@@ -60,11 +61,11 @@ class Extractor:
 
     async def estimate(self, asked: Asked) -> Estimate:
         """What an extraction would read and send. No model is asked, and nothing is written."""
-        return await self._finder.estimate(await self._gather(asked))
+        return await self._finder.estimate(await self._gather(await self._placed(asked)))
 
     async def compare(self, asked: Asked, prompt_text: str | None = None) -> Compared:
         """What a prompt, or another text for it, makes of chats, beside the active one. No rule is stored."""
-        trial = replace(asked, origin="trial")
+        trial = replace(await self._placed(asked), origin="trial")
         active = await self._try(replace(trial, prompt_id=None))
         return Compared(active=active, tried=await self._try(trial, prompt_text))
 
@@ -86,6 +87,10 @@ class Extractor:
                 await store.end(tx, run, "done", steps.counted)
                 ended = await store.run(tx, run)
         return Tried(run=ended, rules=[_found(material, each) for each in outcome.findings])
+
+    async def _placed(self, asked: Asked) -> Asked:
+        async with self._acting(asked) as tx:
+            return await placed(tx, asked)
 
     async def _gather(self, asked: Asked) -> Material:
         async with self._acting(asked) as tx:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from recollect.db.tenancy import Transaction
 from recollect.engine.context import tokens_in
-from recollect.errors import NotAllowed
+from recollect.errors import InvalidInput, NotAllowed
 from recollect.rules import store
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.histories.models import UnknownChat
@@ -152,9 +152,21 @@ async def gather(tx: Transaction, histories: Histories, asked: Asked) -> Materia
             # Who names chats wants to know what is in them.
             if is_new or asked.everything or asked.chat_ids is not None:
                 material.new.add(place)
-    if missing := {str(each) for each in asked.chat_ids or ()} - material.sources.keys():
-        raise UnknownChat(f"There is no chat {min(missing)}, or it is not theirs.")
     return material
+
+
+async def placed(tx: Transaction, asked: Asked) -> Asked:
+    """Where chats are named, their workspace is meant; an error if one of them is not there."""
+    if asked.chat_ids is None:
+        return asked
+    parameters = {"user_id": asked.user_id, "ids": list(asked.chat_ids)}
+    places = {row["id"]: row["workspace_id"] for row in await tx.all(queries.places_of_chats, parameters)}
+    if missing := set(asked.chat_ids) - places.keys():
+        raise UnknownChat(f"There is no chat {min(missing)}, or it is somebody else's.")
+    workspaces = {*places.values()} | ({asked.workspace} if asked.workspace else set())
+    if len(workspaces) > 1:
+        raise InvalidInput("These chats are not all in one workspace; name those of one at a time.")
+    return replace(asked, workspace=workspaces.pop())
 
 
 async def _prompt(tx: Transaction, asked: Asked) -> Prompt | None:

@@ -34,7 +34,7 @@ CATEGORIES: tuple[str, ...] = get_args(Category)
 Status = Literal["pending", "approved", "rejected", "needs_revision", "archived"]
 Origin = Literal["request", "schedule", "command line", "trial"]
 BY_RULES = "rules"
-MAX_RULE = 2_000
+MAX_QUOTED = 3
 
 
 class UnknownRule(NotFound):
@@ -108,6 +108,16 @@ class Rule(BaseModel):
     revision_notes: str | None
     created_at: datetime
     updated_at: datetime
+
+    def told(self) -> dict[str, Any]:
+        """In short, with the evidence as text."""
+        quotes = "; ".join(f"'{each.quote}'" for each in self.evidence[:MAX_QUOTED])
+        return {
+            "rule_text": self.rule_text,
+            "category": self.category,
+            "confidence": self.confidence,
+            "evidence": f"User said: {quotes}",
+        }
 
 
 class ApprovedRule(BaseModel):

@@ -35,6 +35,10 @@ select r.id, r.rule_text, a.status from extracted_rules r join rule_approvals a 
 where case when %(workspace)s::uuid is null then r.owner_id = %(user_id)s else r.workspace_id = %(workspace)s end
 order by r.created_at desc, r.id desc limit %(limit)s
 
+-- places_of_chats
+-- In which workspace each of these chats of a user is.
+select id, workspace_id from chat_histories where user_id = %(user_id)s and id = any (%(ids)s::uuid[])
+
 -- may_analyse
 -- Whether somebody has agreed that their chats are read for rules.
 select private.may_analyse(%(user_id)s, %(workspace)s) as is_agreed

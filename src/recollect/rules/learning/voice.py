@@ -76,6 +76,11 @@ _MACHINE_LINE = re.compile(
     """,  # noqa: RUF001
     re.VERBOSE | re.MULTILINE,
 )
+# What claims to be said by somebody else is not the user's: a line of a log, or words in quotation marks.
+_ROLE = r"(?:system|assistant|developer|tool|admin(?:istrator)?)(?:[ ](?:prompt|message|note|override))?\s*:"
+_OTHERS = re.compile(
+    rf"^[^\w\n]{{0,9}}{_ROLE}.*$|[\"“«`'(\[]\s*{_ROLE}[^\n\"”»`]*", re.IGNORECASE | re.MULTILINE
+)
 # Lines without an empty one between them: if so many of them are a machine's, all are.
 _BLOCK = re.compile(r"[^\n]+(?:\n[^\n]+)*")
 _MOSTLY = 0.4
@@ -97,6 +102,8 @@ def own_words(text: str, said_before: str = "") -> str:
     for ending in (_PROGRAM, _PLAN):
         if found := ending.search(shown):
             shown = shown[: found.start()] + _blanked(shown[found.start() :])
+    if ":" in text:
+        shown = _OTHERS.sub(_blank, shown)
     shown = _BLOCK.sub(_block, shown)
     shown = _LINE.sub(lambda line: _line(line.group(), said_before), shown)
     if len(shown) > LONGEST_HEAD + LONGEST_TAIL:

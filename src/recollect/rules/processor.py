@@ -1,0 +1,77 @@
+"""One chat at a time, for applications that bring the chat along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from recollect.db.tenancy import Caller, Tenancy
+from recollect.errors import InvalidInput
+from recollect.rules.chats.messages import from_application
+from recollect.rules.extraction import Extractor
+from recollect.rules.histories.models import UnknownChat
+from recollect.rules.histories.service import Histories
+from recollect.rules.material import Asked
+
+MAX_SESSION = 500
+
+
+class SharedMemoryProcessor:
+    def __init__(self, tenancy: Tenancy, histories: Histories, extractor: Extractor) -> None:
+        self._tenancy = tenancy
+        self._histories = histories
+        self._extractor = extractor
+
+    async def process_chat_history(
+        self, chat_history_id: UUID | str, messages: Sequence[Mapping[str, Any]], user_id: UUID | str
+    ) -> dict[str, Any]:
+        """The rules that a chat asks for. It is the one that is kept under this id, or else these messages
+        are kept as the user's, and this is what the application calls them."""
+        owner = _uuid(user_id)
+        if owner is None:
+            raise InvalidInput("user_id: that is not a UUID.")
+        chat_id = await self._kept(owner, chat_history_id) or await self._keep(
+            owner, chat_history_id, messages
+        )
+        if chat_id is None:
+            return {"rules": [], "rules_count": 0, "chat_history_id": None, "run": None}
+        extracted = await self._extractor.extract(Asked(owner, chat_ids=[chat_id]))
+        return {
+            "rules": [
+                {**rule.told(), "id": str(rule.id), "mem0_memory_id": rule.mem0_memory_id}
+                for rule in extracted.rules
+            ],
+            "rules_count": len(extracted.rules),
+            "chat_history_id": str(chat_id),
+            "run": extracted.run.model_dump(mode="json"),
+        }
+
+    async def _kept(self, owner: UUID, named: UUID | str) -> UUID | None:
+        chat_id = _uuid(named)
+        if chat_id is None:
+            return None
+        async with self._tenancy.acting_as(Caller.user(owner)) as tx:
+            with suppress(UnknownChat):
+                return (await self._histories.get(tx, owner, chat_id)).id
+        return None
+
+    async def _keep(
+        self, owner: UUID, named: UUID | str, messages: Sequence[Mapping[str, Any]]
+    ) -> UUID | None:
+        """None if the user says nothing in them."""
+        session = str(named)
+        if not 1 <= len(session) <= MAX_SESSION:
+            raise InvalidInput(f"chat_history_id: between 1 and {MAX_SESSION} characters.")
+        chats = list(from_application(session, map(dict, messages)))
+        async with self._tenancy.acting_as(Caller.user(owner)) as tx:
+            ids = (await self._histories.add(tx, owner, chats)).ids
+        return next(filter(None, ids), None)
+
+
+def _uuid(named: UUID | str) -> UUID | None:
+    try:
+        return named if isinstance(named, UUID) else UUID(named)
+    except ValueError:
+        return None
