@@ -183,7 +183,8 @@ call private.close_to_all_but_service('public.extraction_prompt_versions');
 grant select, insert, update, delete on public.extraction_prompts to authenticated;
 grant select on public.extraction_prompt_versions to authenticated;
 create policy "who may select" on public.extraction_prompts for select to authenticated
-  using (workspace_id is null or workspace_id = any ((select private.my_workspaces())::uuid[]));
+  using ((workspace_id is null and (select auth.uid()) is not null)
+         or workspace_id = any ((select private.my_workspaces())::uuid[]));
 create policy "who may insert" on public.extraction_prompts for insert to authenticated
   with check (workspace_id = any ((select private.my_workspaces('{owner,admin}'))::uuid[]));
 create policy "who may update" on public.extraction_prompts for update to authenticated

@@ -93,18 +93,6 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
     remembered = await ana.http.post(
         "/api/memories", json={"text": "Ana's own.", "user": "ana", "infer": False}
     )
-    chats = await ana.http.post(
-        "/api/chats",
-        json={"chats": [{"session": "ana", "messages": [{"role": "user", "content": "Ana's own."}]}]},
-    )
-    await ana.http.put("/api/chats/consent", json={"granted": True})
-    asks = {"session": "asks", "messages": [{"role": "user", "content": "From now on always use tabs."}]}
-    asking = (await ana.http.post("/api/chats", json={"chats": [asks]})).json()["ids"]
-    await ana.http.post("/extract-rules", json={"chat_history_ids": asking})
-    [rule] = (await ana.http.get("/api/rules")).json()["data"]
-    prompt = await ana.http.post(
-        "/api/rules/prompts", json={"name": "Ana's", "prompt_text": "Ana's own.", "workspace_id": workspace}
-    )
     for brain in (f"/api/users/{ana.id}/brain", f"/api/companies/{company}/brain"):
         assert (await ana.http.put(f"{brain}/motto", json={"content": "Ana's own."})).status_code == 200
     hook = await ana.http.post(
@@ -132,9 +120,7 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "proposalId": str(proposal.id),
         "tool": "tool-of-ana",
         "domain": "domain-of-ana",
-        "ruleId": rule["id"],
-        "promptId": prompt.json()["id"],
-        "chatId": chats.json()["ids"][0],
+        **await _rules_of(ana, workspace),
         "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],
@@ -142,6 +128,19 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         # Of nobody, and found in no answer by chance.
         "promptVersion": "1987654321",
     }
+
+
+async def _rules_of(ana: Person, workspace: str) -> dict[str, str]:
+    """A chat that asks for a rule, that rule, and a prompt."""
+    await ana.http.put("/api/chats/consent", json={"granted": True})
+    asks = {"session": "asks", "messages": [{"role": "user", "content": "From now on always use tabs."}]}
+    [chat] = (await ana.http.post("/api/chats", json={"chats": [asks]})).json()["ids"]
+    await ana.http.post("/extract-rules", json={"chat_history_ids": [chat]})
+    [rule] = (await ana.http.get("/api/rules")).json()["data"]
+    prompt = await ana.http.post(
+        "/api/rules/prompts", json={"name": "Ana's", "prompt_text": "Ana's own.", "workspace_id": workspace}
+    )
+    return {"chatId": chat, "ruleId": rule["id"], "promptId": prompt.json()["id"]}
 
 
 async def _activity_of(ana: Person) -> str:
