@@ -14,6 +14,7 @@ from statistics import mean
 
 from bench.report import Figure, at_least, at_most
 from bench.rules_labelled import DATA, Label, Labelled, fit, listened, read_labelled, write_weights
+from bench.rules_tokens import tokens_sent
 from recollect.engine.language import words_of
 from recollect.rules.chats.models import Chat
 from recollect.rules.learning.listening import Listened, Listener
@@ -43,6 +44,7 @@ async def measure() -> list[Figure]:
         _calibration(labelled, held_out),
         *_by_proposal(labelled),
         _rate(labelled),
+        await tokens_sent(labelled),
     ]
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from recollect.bootstrap import Services
 from recollect.db.tenancy import Transaction
 from recollect.engine.models import Entities, Where
-from recollect.errors import NotAllowed, Unavailable
-from recollect.rules.histories.models import UnknownChat
+from recollect.errors import InvalidInput, NotAllowed, Unavailable
+from recollect.rules import store
+from recollect.rules.extraction import LEASE
+from recollect.rules.histories.models import HistoryTurn, UnknownChat
 from recollect.rules.material import Asked
-from recollect.rules.models import Extracted, NewPrompt, Rule, RuleQuery, Run, Status
+from recollect.rules.models import Extracted, ExtractionUnderWay, NewPrompt, Rule, RuleQuery, Run, Status
+from recollect.rules.store import queries
 from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, talk
 from tests.rules.histories.conftest import Person, person
 
@@ -87,7 +92,7 @@ async def test_somebody_elses_chats_and_rules_stay_theirs(ana: Person, ben: Pers
     with pytest.raises(UnknownChat):
         await extract(ben, chat_ids=[chat_id])
     assert await rules(ben) == []
-    assert len(await runs(ben)) == 2
+    assert len(await runs(ben)) == 1
 
 
 async def test_only_what_is_new_is_proposed_and_what_is_old_still_counts(ana: Person) -> None:
@@ -246,3 +251,98 @@ async def test_an_estimate_writes_nothing(ana: Person) -> None:
     assert estimate.tokens_whole > 20
     assert await runs(ana) == []
     assert await rules(ana) == []
+
+
+async def test_the_database_takes_no_quote_that_its_author_did_not_say_there(
+    ana: Person, ben: Person
+) -> None:
+    workspace = await ana.workspace()
+    await ana.agrees(workspace=workspace)
+    [own] = (await ana.add(talk("own", TABS))).ids
+    [there] = (await ana.add(talk("there", BRANCH), workspace=workspace)).ids
+    [of_ben] = (await ben.add(talk("ben", BRANCH))).ids
+    first = {each: (await who.turns(each))[0] for who, each in ((ana, own), (ana, there), (ben, of_ben))}
+    answer = (await ana.turns(own))[1]
+
+    def evidence(chat_id: UUID | None, turn: HistoryTurn, quote: str | None) -> dict[str, Any]:
+        return {"chat_id": str(chat_id), "turn_id": str(turn.id), "turn": 0, "quote": quote}
+
+    async def note(*said: dict[str, Any]) -> Any:
+        found = {"rule_text": "x", "confidence": 0.5, "kind": "explicit", "scope": {"reach": "personal"}}
+        row = {**found, "evidence": list(said), "made_by": "rules"}
+
+        async def work(tx: Transaction) -> Any:
+            wanted = {"user_id": ana.id, "workspace": None, "origin": "trial", "lease": LEASE}
+            run = (await tx.one(queries.begin_extraction, wanted))["id"]
+            return await store.note(tx, run, [row], [])
+
+        return await ana.do(work)
+
+    assert len(await note(evidence(own, first[own], "indent with tabs"))) == 1
+    for refused in (
+        [],
+        [evidence(own, first[own], "indent with spaces")],
+        [evidence(own, first[own], "")],
+        [evidence(own, first[own], None)],
+        [evidence(own, answer, "Done.")],
+        [evidence(there, first[own], "indent with tabs")],
+        [evidence(there, first[there], "pull request")],
+        [evidence(of_ben, first[of_ben], "pull request")],
+        [evidence(own, first[own], "tabs"), evidence(of_ben, first[of_ben], "pull request")],
+    ):
+        with pytest.raises(InvalidInput):
+            await note(*refused)
+    await ana.agrees(granted=False)
+    with pytest.raises(NotAllowed):
+        await note(evidence(own, first[own], "indent with tabs"))
+
+
+async def test_the_same_chats_are_read_by_one_at_a_time_until_its_lease_ends(
+    ana: Person, database_url: str
+) -> None:
+    await ana.add(talk("one", TABS))
+    wanted = {"user_id": ana.id, "workspace": None, "origin": "request", "lease": LEASE}
+    await ana.do(lambda tx: tx.one(queries.begin_extraction, wanted))
+
+    with pytest.raises(ExtractionUnderWay):
+        await extract(ana)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as superuser:
+        await superuser.execute("update extraction_runs set started_at = now() - interval '1 hour'")
+    extracted = await extract(ana)
+
+    assert extracted.run.proposed == 1
+    assert [run.state for run in await runs(ana)] == ["done", "failed"]
+
+
+async def test_an_extraction_that_is_stopped_says_so_and_leaves_all_as_it_was(
+    ana: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ana.add(talk("one", TABS))
+    reached = asyncio.Event()
+
+    async def hang(*_: Any) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ana.services.engine, "add", hang)
+        extracting = asyncio.create_task(extract(ana))
+        await reached.wait()
+        extracting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await extracting
+
+    [run] = await runs(ana)
+    assert (run.state, run.error) == ("failed", "The extraction was stopped.")
+    assert (await extract(ana)).run.proposed == 1
+
+
+async def test_what_speaks_against_a_rule_is_no_evidence_of_it(ana: Person) -> None:
+    await ana.add(talk("one", "From now on always use semicolons in TypeScript."))
+    [first] = (await extract(ana)).rules
+    await ana.add(talk("two", "From now on never use semicolons in TypeScript."))
+
+    [second] = (await extract(ana)).rules
+
+    assert second.id != first.id
+    assert len((await ana.do(lambda tx: ana.services.rules.get(tx, first.id))).evidence) == 1
