@@ -202,8 +202,12 @@ async def test_what_is_known_is_shown_and_repeated_or_contradicted(ada: Person, 
     await ada.add(talk("two", TABS_AGAIN))
 
     again = await extract(ada)
-    await ada.add(talk("three", "Please stop using tabs, from now on always use two spaces everywhere."))
-    against = rule("Use two spaces everywhere.", quote="always use two spaces", contradicts=[1, 2, -1])
+    await ada.add(talk("three", BRANCH))
+    model.otherwise = answering(rule("Open a pull request.", quote="always open a pull request"))
+    await extract(ada)
+    await ada.add(talk("four", "Please stop using tabs, from now on always use two spaces everywhere."))
+    # The second is only proposed, and there are no others.
+    against = rule("Use two spaces everywhere.", quote="always use two spaces", contradicts=[1, 2, 3, -1])
     model.otherwise = answering(against)
     [contrary] = (await extract(ada)).rules
 

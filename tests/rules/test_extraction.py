@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 
 from recollect.bootstrap import Services
+from recollect.db.database import Database
 from recollect.db.tenancy import Transaction
 from recollect.engine.models import Entities, Where
 from recollect.errors import InvalidInput, NotAllowed, Unavailable
@@ -19,8 +21,9 @@ from recollect.rules.histories.models import HistoryTurn, UnknownChat
 from recollect.rules.material import Asked
 from recollect.rules.models import Extracted, ExtractionUnderWay, NewPrompt, Rule, RuleQuery, Run, Status
 from recollect.rules.store import queries
-from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, talk
+from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, opened, talk
 from tests.rules.histories.conftest import Person, person
+from tests.support.engines import settings_for
 
 pytestmark = pytest.mark.anyio
 
@@ -96,8 +99,8 @@ async def test_somebody_elses_chats_and_rules_stay_theirs(ana: Person, ben: Pers
 
 
 async def test_only_what_is_new_is_proposed_and_what_is_old_still_counts(ana: Person) -> None:
-    await ana.add(talk("one", TABS))
-    [first] = (await extract(ana)).rules
+    await ana.add(talk("one", TABS, BRANCH))
+    first = next(rule for rule in (await extract(ana)).rules if rule.category == "code-style")
 
     nothing = await extract(ana)
     await ana.add(talk("two", TABS_AGAIN))
@@ -346,3 +349,19 @@ async def test_what_speaks_against_a_rule_is_no_evidence_of_it(ana: Person) -> N
 
     assert second.id != first.id
     assert len((await ana.do(lambda tx: ana.services.rules.get(tx, first.id))).evidence) == 1
+
+
+@pytest.mark.parametrize("mode", ["oss", "platform"])
+async def test_whichever_engine_there_is_keeps_what_rules_rest_on(
+    mode: str, home: Path, template: Database, database_url: str
+) -> None:
+    async with settings_for(mode, home, template, database_url) as settings, opened(settings) as services:
+        ana = await person(services, "ana")
+        await ana.agrees()
+        [chat_id] = (await ana.add(talk("one", TABS))).ids
+
+        [rule] = (await extract(ana)).rules
+
+        where = Where(Entities(user=str(ana.id), run=str(chat_id)))
+        [memory] = await ana.do(lambda tx: services.engine.list(tx, where))
+        assert (rule.mem0_memory_id, memory.text) == (str(memory.id), TABS)
