@@ -95,9 +95,9 @@ async def test_again_it_adds_what_is_new(recollect: Run, ana: Person, files: Pat
     grown = await imported(recollect, str(path))
     assert (grown["chats"], grown["turns"], grown["known_turns"]) == (1, 1, 2)
 
-    claude_code(files, "Add a cart.", "Done.", "And a till.", "Done too.", name=str(uuid4()))
+    claude_code(files, "Add a cart.", "Done.", "And a till.", "Done too.", "Test it.", name=str(uuid4()))
     resumed = await imported(recollect, str(files))
-    assert (resumed["chats"], resumed["turns"]) == (1, 1)
+    assert (resumed["chats"], resumed["turns"]) == (1, 2)
 
 
 async def test_a_dry_run_counts_and_adds_nothing(recollect: Run, ana: Person, files: Path) -> None:
