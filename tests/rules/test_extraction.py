@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -201,8 +202,9 @@ async def test_the_rules_of_a_workspace_are_its_members_and_their_chats_are_not(
     assert [rule.id for rule in await rules(ben, workspace=workspace)] == [of_ana.id]
     assert await rules(ben) == []
     # A colleague's words are quoted; the memories made of them are not handed on.
-    where = Where(Entities(user=str(ana.id)))
-    assert await ben.do(lambda tx: ben.services.engine.list(tx, where)) == []
+    for where in (None, workspace):
+        handed_on = Where(Entities(user=str(ana.id)), workspace=where)
+        assert await ben.do(partial(ben.services.engine.list, where=handed_on)) == []
 
 
 async def test_rules_that_hold_are_handed_out_and_counted(ana: Person) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, cast
 from uuid import UUID
 
 import typer
@@ -11,14 +10,13 @@ from rich.text import Text
 
 from recollect.cli.console import (
     AsJson,
-    acting_user,
+    as_user,
     err,
     out,
     plain,
     print_json,
     show,
     show_all,
-    with_services,
 )
 from recollect.errors import InvalidInput
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Chat histories.", no_args_is_help=True)
 
-T = TypeVar("T")
 PAGE = 1_000
 HOW = "command line"
 SHOWN = ("id", "source", "project", "title", "turns", "imported_at")
@@ -40,17 +37,6 @@ Author = Annotated[
 ]
 In = Annotated[UUID | None, typer.Option("--workspace", metavar="ID", help="Those in a workspace.")]
 ChatId = Annotated[UUID, typer.Argument(metavar="ID")]
-
-
-def _as_author(email: str | None, work: Callable[[Services, Transaction, UUID], Awaitable[T]]) -> T:
-    async def run(services: Services) -> T:
-        from recollect.db.tenancy import Caller
-
-        author = await acting_user(services, email)
-        async with services.tenancy.acting_as(Caller.user(author.id)) as tx:
-            return await work(services, tx, author.id)
-
-    return with_services(run)
 
 
 @app.command("list")
@@ -66,7 +52,7 @@ def list_(
     async def work(services: Services, tx: Transaction, author: UUID) -> list[History]:
         return [*await services.histories.list(tx, author, workspace=workspace, limit=limit + 1)]
 
-    chats = _as_author(user, work)
+    chats = as_user(user, work)
     show_all(chats[:limit], SHOWN, as_json=as_json)
     if len(chats) > limit:
         err.print(f"[dim]There are more than {limit}; --limit shows more.[/dim]")
@@ -85,7 +71,7 @@ def show_(chat: ChatId, *, user: Author = None, as_json: AsJson = False) -> None
             turns += page
         return found, turns
 
-    found, turns = _as_author(user, work)
+    found, turns = as_user(user, work)
     if as_json:
         said = [turn.model_dump(mode="json") for turn in turns]
         print_json({"chat": found.model_dump(mode="json"), "turns": said})
@@ -108,9 +94,9 @@ def delete(
 ) -> None:
     """Forget a chat and all that was said in it."""
     if not yes:
-        found = _as_author(user, lambda services, tx, author: services.histories.get(tx, author, chat))
+        found = as_user(user, lambda services, tx, author: services.histories.get(tx, author, chat))
         typer.confirm(f"Delete the chat of {found.turns:,} turns, for good?", abort=True, err=True)
-    _as_author(user, lambda services, tx, author: services.histories.delete(tx, author, chat))
+    as_user(user, lambda services, tx, author: services.histories.delete(tx, author, chat))
     if as_json:
         print_json({"deleted": 1})
     else:
@@ -147,4 +133,4 @@ def consent(
         return [*await services.histories.consents(tx, author)]
 
     columns = ("workspace_id", "granted", "how", "created_at")
-    show_all(_as_author(user, work), columns, as_json=as_json)
+    show_all(as_user(user, work), columns, as_json=as_json)

@@ -100,6 +100,19 @@ async def acting_user(services: Services, email: str | None) -> User:
     return made
 
 
+def as_user(email: str | None, work: Callable[[Services, Transaction, UUID], Awaitable[T]]) -> T:
+    """Do something in a transaction, as the user who is named or the only one there is."""
+
+    async def run(services: Services) -> T:
+        from recollect.db.tenancy import Caller
+
+        user = await acting_user(services, email)
+        async with services.tenancy.acting_as(Caller.user(user.id)) as tx:
+            return await work(services, tx, user.id)
+
+    return with_services(run)
+
+
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     import uvloop
 

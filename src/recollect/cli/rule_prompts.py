@@ -12,6 +12,7 @@ import typer
 from recollect.cli.console import (
     AsJson,
     acting_user,
+    as_user,
     out,
     plain,
     print_json,
@@ -21,7 +22,7 @@ from recollect.cli.console import (
     validated,
     with_services,
 )
-from recollect.cli.rules import In, Who, as_user
+from recollect.cli.rules import In, Who
 from recollect.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import typer
@@ -13,6 +12,7 @@ from rich.table import Table
 from recollect.cli.console import (
     AsJson,
     acting_user,
+    as_user,
     err,
     out,
     plain,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Rules that chats ask for.", no_args_is_help=True)
 
-T = TypeVar("T")
-
 Who = Annotated[
     str | None,
     typer.Option("--user", metavar="EMAIL", help="Who does it; needed if there are several users."),
@@ -43,19 +41,6 @@ RuleId = Annotated[UUID, typer.Argument(metavar="ID")]
 Limit = Annotated[int, typer.Option(min=1, max=1_000, help="At most this many.")]
 Because = Annotated[str | None, typer.Option("--reason", help="Why; stays on record.")]
 IN_EVIDENCE = ("quote", "source", "session", "turn")
-
-
-def as_user(email: str | None, work: Callable[[Services, Transaction, UUID], Awaitable[T]]) -> T:
-    """Do something in a transaction, as the user who is named or the only one there is."""
-
-    async def run(services: Services) -> T:
-        from recollect.db.tenancy import Caller
-
-        user = await acting_user(services, email)
-        async with services.tenancy.acting_as(Caller.user(user.id)) as tx:
-            return await work(services, tx, user.id)
-
-    return with_services(run)
 
 
 @app.command()
