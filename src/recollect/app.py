@@ -50,6 +50,38 @@ from recollect.web import (
 )
 
 
+# Routes are tried in turn: what is asked most comes first.
+PARTS = (
+    bank,
+    memories,
+    brain,
+    brain_agents,
+    chats,
+    rule_prompts,
+    rules,
+    mem0,
+    operations,
+    events,
+    access,
+    workspaces,
+    companies,
+    profiles,
+    jobs,
+    cron,
+    webhooks,
+    inbound,
+    mail,
+    model,
+    mail_pages,
+    pages,
+    memories_pages,
+    brain_pages,
+    jobs_pages,
+    events_pages,
+    webhooks_pages,
+)
+
+
 def create_app(services: Services) -> FastAPI:
     settings = services.settings
     registry = CollectorRegistry()
@@ -77,37 +109,8 @@ def create_app(services: Services) -> FastAPI:
     app.state.gauges = operations.Gauges(registry, services.live)
     app.state.ready_turn = asyncio.Lock()
     problems.install(app)
-    # Routes are tried in turn: what is asked most comes first.
-    for router in (
-        bank.router,
-        memories.router,
-        brain.router,
-        brain_agents.router,
-        chats.router,
-        rule_prompts.router,
-        rules.router,
-        mem0.router,
-        operations.router,
-        events.router,
-        access.router,
-        workspaces.router,
-        companies.router,
-        profiles.router,
-        jobs.router,
-        cron.router,
-        webhooks.router,
-        inbound.router,
-        mail.router,
-        model.router,
-        mail_pages.router,
-        pages.router,
-        memories_pages.router,
-        brain_pages.router,
-        jobs_pages.router,
-        events_pages.router,
-        webhooks_pages.router,
-    ):
-        app.include_router(router)
+    for part in PARTS:
+        app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=pages.STATIC))
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # how FastAPI is extended
     return app

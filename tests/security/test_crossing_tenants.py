@@ -96,14 +96,6 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "/api/chats",
         json={"chats": [{"session": "ana", "messages": [{"role": "user", "content": "Ana's own."}]}]},
     )
-    await ana.http.put("/api/chats/consent", json={"granted": True})
-    asks = {"session": "asks", "messages": [{"role": "user", "content": "From now on always use tabs."}]}
-    asking = (await ana.http.post("/api/chats", json={"chats": [asks]})).json()["ids"]
-    await ana.http.post("/extract-rules", json={"chat_history_ids": asking})
-    [rule] = (await ana.http.get("/api/rules")).json()["data"]
-    prompt = await ana.http.post(
-        "/api/rules/prompts", json={"name": "Ana's", "prompt_text": "Ana's own.", "workspace_id": workspace}
-    )
     for brain in (f"/api/users/{ana.id}/brain", f"/api/companies/{company}/brain"):
         assert (await ana.http.put(f"{brain}/motto", json={"content": "Ana's own."})).status_code == 200
     hook = await ana.http.post(
@@ -131,13 +123,23 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "proposalId": str(proposal.id),
         "tool": "tool-of-ana",
         "domain": "domain-of-ana",
-        "ruleId": rule["id"],
-        "promptId": prompt.json()["id"],
+        **await _rules_of(ana, workspace),
         "chatId": chats.json()["ids"][0],
         "memoryId": remembered.json()["results"][0]["id"],
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],
     }
+
+
+async def _rules_of(ana: Person, workspace: str) -> dict[str, str]:
+    await ana.http.put("/api/chats/consent", json={"granted": True})
+    said = [{"role": "user", "content": "From now on always use tabs."}]
+    chats = await ana.http.post("/api/chats", json={"chats": [{"session": "asks", "messages": said}]})
+    await ana.http.post("/extract-rules", json={"chat_history_ids": chats.json()["ids"]})
+    [rule] = (await ana.http.get("/api/rules")).json()["data"]
+    new = {"name": "Ana's", "prompt_text": "Ana's own.", "workspace_id": workspace}
+    prompt = await ana.http.post("/api/rules/prompts", json=new)
+    return {"ruleId": rule["id"], "promptId": prompt.json()["id"]}
 
 
 @pytest.fixture
