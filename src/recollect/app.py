@@ -49,7 +49,6 @@ from recollect.web import (
     webhooks_pages,
 )
 
-
 # Routes are tried in turn: what is asked most comes first.
 PARTS = (
     bank,
