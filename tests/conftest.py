@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,6 +19,7 @@ from uuid import UUID, uuid4
 import httpx
 import psycopg
 import pytest
+from httpx._transports import default as transports
 from psycopg.conninfo import make_conninfo
 
 from recollect.access import store
@@ -34,6 +36,11 @@ from recollect.server import Server, listen
 from recollect.settings import Settings
 
 HOME = "RECOLLECT_TEST_HOME"
+MEMORY = Path("/dev/shm")
+ROOM = 4 * 2**30
+
+# A client takes 30 ms to read the certificates of the world's authorities; there are thousands of clients.
+vars(transports)["create_ssl_context"] = cache(vars(transports)["create_ssl_context"])
 SECRET = "a secret of the tests, long enough to be one"
 
 
@@ -50,6 +57,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if HOME not in os.environ:  # the first process; those it starts inherit the variable
+        if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+            # Each test has a database made from a template: a thousand small files, copied.
+            os.environ["TMPDIR"] = str(MEMORY)
+            tempfile.tempdir = None
         home = Path(tempfile.mkdtemp(prefix="recollect-"))
         home.chmod(0o711)  # root's Postgres runs as somebody else, who has to pass through
         os.environ[HOME] = str(home)
