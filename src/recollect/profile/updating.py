@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from uuid import UUID
 from recollect.db.tenancy import SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import RecollectError, Superseded, Unavailable
 from recollect.kit.logs import logger
+from recollect.kit.text import check_json
 from recollect.llm.service import Llm
 from recollect.profile.asking import Asking
 from recollect.profile.bounds import Bounds
@@ -102,6 +104,7 @@ class Updater:
         elif schema.derive is not None:
             document = schema.derive(base.document, gathered.activities, now)
         # Which version it is of what, and whose, is not for it to say.
+        check_json(document)
         document = {name: value for name, value in document.items() if name not in OURS}
         document |= {name: value for name, value in base.document.items() if name in OURS}
         self._bounds.check(base.document, document)
@@ -119,7 +122,11 @@ class Updater:
             return None
         try:
             return await self._carry_out(run, user_id)
-        except (Unavailable, Superseded):
+        except Superseded:
+            # Somebody took it over, and says what becomes of it.
+            return None
+        except (Unavailable, asyncio.CancelledError):
+            await self._give_back(run)
             raise
         except RecollectError as error:
             return await self._fail(run, error.detail)
@@ -183,19 +190,32 @@ class Updater:
         async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
             return Update(**await tx.one(queries.end_update, failed, last=True))
 
+    async def _give_back(self, run: UUID) -> None:
+        """Let whoever tries next begin at once; if this fails too, they wait for the lease to end."""
+        with suppress(RecollectError):
+            await self._fail(run, "The update was interrupted.")
+
     async def update_some(self, users: Sequence[UUID], period: datetime) -> dict[str, int]:
         """Bring several profiles up to date, a few at a time; says how many ended how."""
         counts = {"updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
         turn = asyncio.Semaphore(AT_ONCE)
+        interrupted: list[Unavailable] = []
 
         async def one(user_id: UUID) -> None:
             async with turn:
-                run = await self.update(user_id, period=period)
+                try:
+                    run = await self.update(user_id, period=period)
+                except Unavailable as error:
+                    interrupted.append(error)
+                    return
             counts["skipped" if run is None else run.state] += 1
 
         async with asyncio.TaskGroup() as group:
             for user_id in users:
                 group.create_task(one(user_id))
+        if interrupted:
+            # The job is tried again, and passes over those who are done.
+            raise interrupted[0]
         return counts
 
     async def active_users(self, tx: Transaction, *, after: UUID, limit: int) -> list[UUID]:
