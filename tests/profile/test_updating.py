@@ -9,21 +9,17 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from recollect.bootstrap import Services, build_services
 from recollect.db import database as databases
-from recollect.db.tenancy import SERVICE, Transaction
+from recollect.db.tenancy import SERVICE
 from recollect.engine.models import Addition, Entities, Message
-from recollect.errors import NotAllowed, Superseded, Unavailable
+from recollect.errors import NotAllowed, Superseded
 from recollect.jobs.models import State as JobState
 from recollect.kit.secret import ServerSecret
-from recollect.profile.bounds import Bounds
-from recollect.profile.models import NewActivity, Snapshot
-from recollect.profile.service import Profile
-from recollect.profile.updating import Updater
+from recollect.profile.models import NewActivity
 from recollect.rules.chats.messages import from_application
 from recollect.settings import Settings
 from tests.conftest import SECRET, make_settings, until, working
@@ -182,6 +178,8 @@ async def test_failed_calls_are_counted_too(ada: Person, model: ModelServer) -> 
     ("changes", "complaint"),
     [
         ({"safety_notes": "Ask about the accident."}, "safety_notes"),
+        ({"Safety Notes": "Ask about the accident."}, "safety_notes"),
+        ({"parts": {"critic": {**CRITIC, "safety_notes": "None."}}}, "safety_notes"),
         ({"summary": "", "parts": {}}, "dropped"),
         ({"summary": "x"}, "dropped"),
     ],
@@ -243,13 +241,6 @@ async def test_one_that_says_too_much_does_not_keep_the_others_from_being_shown(
     done = await ada.update()
     assert (done.activities, done.left_out) == (2, 0)
     assert "calm on stage" in model.asked[0].prompt
-
-
-async def test_an_answer_that_cannot_be_stored_is_no_fault_of_ours(ada: Person, model: ModelServer) -> None:
-    model.otherwise = answering(mood="half a pair: \ud800")
-    done = await ada.update()
-    assert done.state == "failed"
-    assert "fault of ours" not in (done.error or "")
 
 
 async def test_a_new_prompt_is_used_by_the_next_update_and_an_old_one_can_be_used_again(
@@ -351,37 +342,6 @@ async def test_one_users_failure_does_not_stop_the_others(
     counts = await services.updater.update_some([ana.id, ben.id], datetime.now(UTC))
     assert counts == {"updated": 1, "unchanged": 0, "failed": 1, "skipped": 0}
     assert (await ben.read()).version == 2
-
-
-class Busy(Profile):
-    """One whose database has no time for one user at first."""
-
-    busy_for: UUID | None = None
-
-    async def reconstruct_memory(self, tx: Transaction, user_id: UUID, **which: Any) -> Snapshot:
-        if user_id == self.busy_for:
-            self.busy_for = None
-            raise Unavailable
-        return await super().reconstruct_memory(tx, user_id, **which)
-
-
-async def test_who_was_interrupted_is_updated_when_the_job_is_tried_again(
-    services: Services, ana: Person, ben: Person
-) -> None:
-    for each in (ana, ben):
-        await each.record(NOTE)
-    profile = Busy(services.profile.schema, checkpoint_every=50)
-    profile.busy_for = ana.id
-    updater = Updater(
-        services.tenancy, profile, services.llm, Bounds(0.5, False), {}, model_seconds=1, keep_days=1
-    )
-    period = datetime.now(UTC)
-    with pytest.raises(Unavailable):
-        await updater.update_some([ana.id, ben.id], period)
-    assert (await ben.read()).version == 1
-    counts = await updater.update_some([ana.id, ben.id], period)
-    assert (counts["updated"], counts["skipped"]) == (1, 1)
-    assert (await ana.read()).version == 1
 
 
 async def test_several_workers_update_a_user_once_a_period(services: Services, ana: Person) -> None:

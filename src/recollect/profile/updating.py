@@ -17,7 +17,6 @@ from uuid import UUID
 from recollect.db.tenancy import SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import RecollectError, Superseded, Unavailable
 from recollect.kit.logs import logger
-from recollect.kit.text import check_json
 from recollect.llm.service import Llm
 from recollect.profile.asking import Asking
 from recollect.profile.bounds import Bounds
@@ -104,7 +103,6 @@ class Updater:
         elif schema.derive is not None:
             document = schema.derive(base.document, gathered.activities, now)
         # Which version it is of what, and whose, is not for it to say.
-        check_json(document)
         document = {name: value for name, value in document.items() if name not in OURS}
         document |= {name: value for name, value in base.document.items() if name in OURS}
         self._bounds.check(base.document, document)
