@@ -353,6 +353,30 @@ async def test_a_sound_history_is_verified(ana: Person) -> None:
 # Whose it is ----------------------------------------------------------------------------------------
 
 
+async def test_a_history_that_began_with_less_than_the_empty_document_is_sound(ana: Person) -> None:
+    document = {"last_updated_by": "app", "summary": "one"}
+    await ana.do(lambda tx: ana.services.profile.replace(tx, ana.id, document))
+    verified = await ana.do(lambda tx: ana.services.profile.verify(tx, ana.id))
+    assert (verified.versions, verified.damage) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "delete from user_memory_snapshots where version = 2",
+        'update user_memory_snapshots set patch = \'[{"op": "remove", "path": "/none"}]\' where version = 2',
+        "update user_memory_snapshots set patch = '[]' where version = 2",
+    ],
+)
+async def test_nobody_is_blamed_by_a_damaged_history(ana: Person, superuser: Superuser, damage: str) -> None:
+    await ana.say("one")
+    await ana.edit(put("/mood", "calm"))
+    await ana.say("three")
+    await superuser(damage)
+    with pytest.raises(DamagedHistory):
+        await ana.do(lambda tx: ana.services.profile.blame(tx, ana.id, "/summary"))
+
+
 async def test_nobody_sees_or_writes_anothers_profile(ana: Person, ben: Person) -> None:
     await ana.say("mine")
     others = Person(ben.services, ana.id, ben.caller)

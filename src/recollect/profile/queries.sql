@@ -1,5 +1,6 @@
 -- chain
--- A version, the latest up to the one wanted, with all that it is built on back to its checkpoint.
+-- A version, the latest up to the one wanted, with all that it is built on back to its checkpoint: that is
+-- whole, and its patch is of no use.
 with target as (
   select s.version from user_memory_snapshots s
   where s.user_id = %(user_id)s and s.version <= %(version)s order by s.version desc limit 1
@@ -7,7 +8,8 @@ with target as (
   select s.version from user_memory_snapshots s, target t
   where s.user_id = %(user_id)s and s.version <= t.version and s.is_full_snapshot order by s.version desc limit 1
 )
-select s.version, s.patch, case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
+select s.version, case when s.version <> (select b.version from base b) then s.patch end as patch,
+       case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
        s.checksum, s.created_at
 from user_memory_snapshots s
 where s.user_id = %(user_id)s and s.version >= coalesce((select b.version from base b), 1)
@@ -23,7 +25,8 @@ with target as (
   select s.version from user_memory_snapshots s, target t
   where s.user_id = %(user_id)s and s.version <= t.version and s.is_full_snapshot order by s.version desc limit 1
 )
-select s.version, s.patch, case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
+select s.version, case when s.version <> (select b.version from base b) then s.patch end as patch,
+       case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
        s.checksum, s.created_at
 from user_memory_snapshots s
 where s.user_id = %(user_id)s and s.version >= coalesce((select b.version from base b), 1)

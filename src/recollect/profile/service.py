@@ -215,13 +215,16 @@ class Profile:
 
     async def blame(self, tx: Transaction, user_id: UUID, path: str) -> Blame:
         """Which version last changed what a JSON Pointer leads to."""
-        blamed = Blamed()
+        blamed, document, known = Blamed(), dict[str, Any](), checksum({})
         written: dict[int, dict[str, Any]] = {}
         async for row in self._stretches(tx, user_id):
+            document, known = store.following(document, len(written), row), row["checksum"]
             blamed.apply(row["version"], row["patch"])
             written[row["version"]] = {
                 name: row[name] for name in ("created_at", "actor", "origin", "source_description")
             }
+        if checksum(document) != known:
+            raise DamagedHistory("A patch in this history is not what was stored; verify it to see which.")
         version = blamed.last_changed(path)
         if version == 0:
             raise UnknownVersion("Nothing has been stored in this profile yet.")
@@ -230,7 +233,7 @@ class Profile:
     async def verify(self, tx: Transaction, user_id: UUID) -> Verified:
         """Check a whole history: each patch, each checksum, each checkpoint."""
         damage: list[str] = []
-        document, at, checkpoints = self._empty(), 0, 0
+        document, at, checkpoints = dict[str, Any](), 0, 0
         async for row in self._stretches(tx, user_id):
             try:
                 document = store.following(document, at, row)
