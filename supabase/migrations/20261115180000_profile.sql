@@ -61,6 +61,11 @@ begin
   if new.version <> private.held_profile_version(new.user_id) + 1 then
     raise exception 'The profile has moved on; read it again and add to its latest version.' using errcode = 'RC409';
   end if;
+  if new.origin = 'update' and not exists (
+    select from public.profile_updates u where u.user_id = new.user_id and u.state = 'running'
+  ) then
+    raise exception 'No update of this profile is going on.' using errcode = 'RC403';
+  end if;
   select s.created_at into before from public.user_memory_snapshots s
   where s.user_id = new.user_id and s.version = new.version - 1;
   -- Later versions are later moments, whatever the clock does: a moment then names one version.

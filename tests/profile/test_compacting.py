@@ -60,3 +60,32 @@ async def test_a_damaged_history_is_not_thinned(
     before = await checkpoints(superuser)
     assert (await compactor.compact())["damaged"] == 1
     assert await checkpoints(superuser) == before
+
+
+async def test_a_history_that_cannot_be_read_does_not_keep_others_from_being_thinned(
+    ana: Person, ben: Person, compactor: Compactor, superuser: Superuser
+) -> None:
+    for each in (ana, ben):
+        for number in range(VERSIONS):
+            await each.say(f"summary {number}")
+    # More than any number here, which whoever adds rows by hand can write.
+    beyond = '[{"op": "add", "path": "/n", "value": 1e5000}]'
+    for each in sorted((ana, ben), key=lambda each: each.id)[:1]:
+        await superuser(
+            "update user_memory_snapshots set patch = %s::jsonb || patch where user_id = %s and version = 7",
+            beyond,
+            each.id,
+        )
+    counts = await compactor.compact()
+    assert (counts["profiles"], counts["damaged"]) == (1, 1)
+
+
+async def test_the_checkpoint_of_a_large_change_stays(
+    ana: Person, compactor: Compactor, superuser: Superuser
+) -> None:
+    await ana.say("one")
+    await ana.say("two " * 10_000)
+    for number in range(VERSIONS):
+        await ana.say(f"summary {number}")
+    await compactor.compact()
+    assert 2 in await checkpoints(superuser)

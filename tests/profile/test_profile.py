@@ -89,6 +89,18 @@ async def test_a_document_stays_an_object(ana: Person) -> None:
         await ana.edit({"op": "replace", "path": "", "value": ["x"]})
 
 
+@pytest.mark.parametrize("value", [[], "x", None])
+async def test_nor_does_a_change_of_an_earlier_version_make_it_something_else(
+    ana: Person, value: object
+) -> None:
+    await ana.say("one")
+    await ana.say("two")
+    with pytest.raises(InvalidInput, match="JSON object"):
+        await ana.edit({"op": "replace", "path": "", "value": value}, base=1)
+    with pytest.raises(InvalidInput, match="JSON object"):
+        await ana.do(lambda tx: ana.services.profile.merge_patch(tx, ana.id, value, base=1))
+
+
 async def test_a_patch_that_fails_changes_nothing(ana: Person) -> None:
     await ana.say("one")
     with pytest.raises(PatchFailed):
@@ -105,6 +117,19 @@ async def test_every_50th_version_is_stored_whole_and_the_others_are_not(
         "select version from user_memory_snapshots where is_full_snapshot order by version"
     )
     assert [row[0] for row in rows] == [1, 50, 100]
+
+
+async def test_a_large_change_is_stored_whole_so_that_no_chain_gets_heavy(
+    ana: Person, superuser: Superuser
+) -> None:
+    for number in range(3):
+        await ana.say(f"{number} " * 20_000)
+        await ana.edit(put("/mood", number))
+    rows = await superuser(
+        "select version from user_memory_snapshots where is_full_snapshot order by version"
+    )
+    assert [row[0] for row in rows] == [1, 3, 5]
+    assert (await ana.read(version=4)).document["mood"] == 1
 
 
 # Time travel ----------------------------------------------------------------------------------------
@@ -187,6 +212,16 @@ async def test_an_earlier_version_is_undone_without_what_came_after_it(ana: Pers
     assert undone.document["safety_notes"] == "three"
     with pytest.raises(StaleVersion, match="/summary"):
         await ana.do(lambda tx: ana.services.profile.undo(tx, ana.id, version=2))
+
+
+async def test_who_goes_back_signs_the_version_and_not_who_wrote_it_then(ana: Person) -> None:
+    profile = ana.services.profile
+    await ana.edit(put("/summary", "one"), by="assistant")
+    await ana.edit(put("/summary", "two"), by="other")
+    undone = await ana.do(lambda tx: profile.undo(tx, ana.id))
+    assert (undone.document["summary"], undone.document["last_updated_by"]) == ("one", "user")
+    restored = await ana.do(lambda tx: profile.restore(tx, ana.id, version=2))
+    assert (restored.document["summary"], restored.document["last_updated_by"]) == ("two", "user")
 
 
 async def test_there_is_nothing_to_undo_in_an_empty_profile(ana: Person) -> None:
@@ -318,6 +353,30 @@ async def test_a_sound_history_is_verified(ana: Person) -> None:
 # Whose it is ----------------------------------------------------------------------------------------
 
 
+async def test_a_history_that_began_with_less_than_the_empty_document_is_sound(ana: Person) -> None:
+    document = {"last_updated_by": "app", "summary": "one"}
+    await ana.do(lambda tx: ana.services.profile.replace(tx, ana.id, document))
+    verified = await ana.do(lambda tx: ana.services.profile.verify(tx, ana.id))
+    assert (verified.versions, verified.damage) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "delete from user_memory_snapshots where version = 2",
+        'update user_memory_snapshots set patch = \'[{"op": "remove", "path": "/none"}]\' where version = 2',
+        "update user_memory_snapshots set patch = '[]' where version = 2",
+    ],
+)
+async def test_nobody_is_blamed_by_a_damaged_history(ana: Person, superuser: Superuser, damage: str) -> None:
+    await ana.say("one")
+    await ana.edit(put("/mood", "calm"))
+    await ana.say("three")
+    await superuser(damage)
+    with pytest.raises(DamagedHistory):
+        await ana.do(lambda tx: ana.services.profile.blame(tx, ana.id, "/summary"))
+
+
 async def test_nobody_sees_or_writes_anothers_profile(ana: Person, ben: Person) -> None:
     await ana.say("mine")
     others = Person(ben.services, ana.id, ben.caller)
@@ -338,6 +397,12 @@ async def test_a_version_is_never_written_again_nor_out_of_turn(
     )
     with pytest.raises(Exception, match="moved on"):
         await superuser(statement, ana.id, version)
+
+
+async def test_nobody_passes_a_change_of_their_own_off_as_an_update(ana: Person) -> None:
+    with pytest.raises(NotAllowed, match="No update"):
+        await ana.say("one", origin="update")
+    assert (await ana.read()).version == 0
 
 
 async def test_the_service_writes_for_a_user_and_is_named(ana: Person) -> None:

@@ -83,6 +83,27 @@ async def test_migrations_follow_each_other_and_may_depend_on_the_document(ana: 
     assert again.version == migrated.version
 
 
+async def test_what_comes_back_from_an_earlier_form_is_migrated(ana: Person) -> None:
+    moved = replace(STATE, version=2, migrations={1: [{"op": "move", "from": "/likes", "path": "/tastes"}]})
+    profile = under(moved)
+    await ana.edit({"op": "add", "path": "/likes", "value": ["tea"]})
+    await ana.do(lambda tx: profile.save_new_snapshot(tx, ana.id, [{"op": "remove", "path": "/tastes/0"}]))
+    restored = await ana.do(lambda tx: profile.restore(tx, ana.id, version=1))
+    assert (restored.document["schema_version"], restored.document["tastes"]) == (2, ["tea"])
+    assert "likes" not in restored.document
+
+
+@pytest.mark.parametrize("said", [{"schema_version": 1}, {"schema_version": 99}, {}])
+async def test_a_change_does_not_say_of_which_form_it_is(ana: Person, said: dict[str, int]) -> None:
+    profile = under(SECOND)
+    await ana.say("one")
+    saved = await ana.do(lambda tx: profile.migrate(tx, ana.id))
+    whole = {name: value for name, value in saved.document.items() if name != "schema_version"}
+    put = {**whole, **said, "mood": "calm"}
+    saved = await ana.do(lambda tx: profile.replace(tx, ana.id, put))
+    assert (saved.document["schema_version"], saved.document["mood"]) == (2, "calm")
+
+
 async def test_a_missing_migration_is_said_and_changes_nothing(ana: Person) -> None:
     await ana.say("one")
     gap = replace(STATE, version=3, migrations={2: with_rooms})

@@ -178,6 +178,8 @@ async def test_failed_calls_are_counted_too(ada: Person, model: ModelServer) -> 
     ("changes", "complaint"),
     [
         ({"safety_notes": "Ask about the accident."}, "safety_notes"),
+        ({"Safety Notes": "Ask about the accident."}, "safety_notes"),
+        ({"parts": {"critic": {**CRITIC, "safety_notes": "None."}}}, "safety_notes"),
         ({"summary": "", "parts": {}}, "dropped"),
         ({"summary": "x"}, "dropped"),
     ],
@@ -228,6 +230,16 @@ async def test_of_too_much_news_the_latest_is_shown_and_the_rest_is_counted(
     done = await ada.update()
     assert done.activities == 21
     assert 0 < done.left_out < 20
+    assert "calm on stage" in model.asked[0].prompt
+
+
+async def test_one_that_says_too_much_does_not_keep_the_others_from_being_shown(
+    ada: Person, model: ModelServer
+) -> None:
+    await ada.record(NewActivity(kind="session", data={"log": "x" * 50_000}))
+    model.otherwise = answering(mood="calm")
+    done = await ada.update()
+    assert (done.activities, done.left_out) == (2, 0)
     assert "calm on stage" in model.asked[0].prompt
 
 

@@ -68,7 +68,12 @@ def _shown(activities: Sequence[Activity]) -> list[str]:
                 "at": activity.happened_at.isoformat(timespec="seconds"),
                 "kind": activity.kind,
                 **({"content": activity.content[:MAX_SHOWN]} if activity.content else {}),
-                **({"data": activity.data} if activity.data else {}),
+                # One that says too much must not keep all others from being shown.
+                **(
+                    {"data": activity.data}
+                    if activity.data and len(_line(activity.data)) <= MAX_SHOWN
+                    else {}
+                ),
             }
         )
         size += len(line.encode()) + 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from recollect.profile.canonical import canonical, same
 from recollect.profile.models import Document, UpdateRefused
+from recollect.profile.pointer import Tokens
 
 # In a small document a sentence is a large share.
 ALWAYS_DROPPABLE = 200
@@ -21,8 +23,8 @@ class Bounds:
 
     def check(self, before: Document, after: Document) -> None:
         """An error if an update would do away with too much, or with what is not its to change."""
-        if not self.may_touch_safety_notes and (
-            not same(before.get("safety_notes") or "", after.get("safety_notes") or "")
+        if not self.may_touch_safety_notes and Counter(_safety_notes(before)) != Counter(
+            _safety_notes(after)
         ):
             raise UpdateRefused("The update would have changed safety_notes, which is not its to change.")
         dropped, whole = lost(before, after), len(canonical(before))
@@ -31,6 +33,20 @@ class Bounds:
                 f"The update would have dropped {dropped / whole:.0%} of the document; "
                 f"at most {self.max_drop:.0%} may go at once."
             )
+
+
+def _safety_notes(value: Any, path: Tokens = ()) -> Iterator[tuple[Tokens, bytes]]:
+    """Those of the user and those of each part, also under a name that reads the same."""
+    match value:
+        case dict():
+            for key, inner in value.items():
+                if "".join(filter(str.isalpha, key)).casefold() != "safetynotes":
+                    yield from _safety_notes(inner, (*path, key))
+                elif inner:
+                    yield (*path, key), canonical(inner)
+        case list():
+            for inner in value:
+                yield from _safety_notes(inner, path)
 
 
 def lost(before: Any, after: Any) -> int:

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from recollect.access.models import Moment
-from recollect.errors import Conflict, NotFound, RecollectError
+from recollect.errors import Conflict, InvalidInput, NotFound, RecollectError
 from recollect.kit.text import Text
 
 MAX_CONTENT = 20_000
@@ -35,6 +35,10 @@ class AnotherVersion(StaleVersion):
     """The profile is not at the version that this was meant for."""
 
     status = 412
+
+
+class NotAnObject(InvalidInput):
+    """A profile is a JSON object."""
 
 
 class UnknownVersion(NotFound):

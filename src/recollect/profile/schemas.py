@@ -98,11 +98,11 @@ class Schema:
         return document
 
     def is_behind(self, document: Mapping[str, Any]) -> bool:
-        return self._version_of(document) < self.version
+        return self.version_of(document) < self.version
 
     def migrated(self, document: Document) -> Document:
         """The document in the present form."""
-        while (at := self._version_of(document)) < self.version:
+        while (at := self.version_of(document)) < self.version:
             step = self.migrations.get(at)
             if step is None:
                 raise Misconfigured(f"The profile's schema says no way from version {at} to {at + 1}.")
@@ -111,7 +111,7 @@ class Schema:
         return document
 
     @staticmethod
-    def _version_of(document: Mapping[str, Any]) -> int:
+    def version_of(document: Mapping[str, Any]) -> int:
         said = document.get("schema_version", 1)
         return said if isinstance(said, int) else 1
 

@@ -28,6 +28,7 @@ from recollect.profile.models import (
     Difference,
     Document,
     NewActivity,
+    NotAnObject,
     Origin,
     Patch,
     Recorded,
@@ -46,7 +47,10 @@ from recollect.profile.schemas import Schema
 from recollect.profile.store import queries
 
 PAGE = 100
-STRETCH = 200
+# A version can be as large as a request: so many at once are what fits into memory in the worst case.
+STRETCH = 20
+# A patch of this size is worth a checkpoint, so that no chain is long and heavy.
+LARGE_PATCH = 20_000
 TRIES = 10
 MAX_DAMAGE_TOLD = 100
 # What the service itself writes into each version: no news to whoever asks what has changed.
@@ -211,13 +215,16 @@ class Profile:
 
     async def blame(self, tx: Transaction, user_id: UUID, path: str) -> Blame:
         """Which version last changed what a JSON Pointer leads to."""
-        blamed = Blamed()
+        blamed, document, known = Blamed(), dict[str, Any](), checksum({})
         written: dict[int, dict[str, Any]] = {}
         async for row in self._stretches(tx, user_id):
+            document, known = store.following(document, len(written), row), row["checksum"]
             blamed.apply(row["version"], row["patch"])
             written[row["version"]] = {
                 name: row[name] for name in ("created_at", "actor", "origin", "source_description")
             }
+        if checksum(document) != known:
+            raise DamagedHistory("A patch in this history is not what was stored; verify it to see which.")
         version = blamed.last_changed(path)
         if version == 0:
             raise UnknownVersion("Nothing has been stored in this profile yet.")
@@ -226,7 +233,7 @@ class Profile:
     async def verify(self, tx: Transaction, user_id: UUID) -> Verified:
         """Check a whole history: each patch, each checksum, each checkpoint."""
         damage: list[str] = []
-        document, at, checkpoints = self._empty(), 0, 0
+        document, at, checkpoints = dict[str, Any](), 0, 0
         async for row in self._stretches(tx, user_id):
             try:
                 document = store.following(document, at, row)
@@ -344,11 +351,21 @@ class Profile:
                     document = self.schema.migrated(head.document)
                     migrated = await self._add(writing, user_id, head, document, origin="migration")
                     continue
-                document = await change(writing, head)
+                document = self._in_present_form(await change(writing, head), head, origin)
                 added = await self._add(writing, user_id, head, document, origin=origin, reason=reason, by=by)
                 if added is not None:
                     return added
         raise StaleVersion("Too many write to this profile at once; try again in a moment.")
+
+    def _in_present_form(self, document: Any, head: Snapshot, origin: Origin) -> Document:
+        """What comes back from an earlier form is migrated; no other change says which form it is of."""
+        if not isinstance(document, dict):
+            raise NotAnObject
+        if origin in {"restore", "undo"}:
+            signed = {"last_updated_by": head.document.get("last_updated_by")}
+            return {**self.schema.migrated(document), **signed}
+        form = self.schema.version_of(head.document)
+        return document if self.schema.version_of(document) == form else {**document, "schema_version": form}
 
     async def _add(
         self,
@@ -363,8 +380,6 @@ class Profile:
     ) -> Snapshot | None:
         """The version after ``head``, or ``head`` if nothing is new; None if it is no longer the latest."""
         check_json(document)
-        if not isinstance(document, dict):
-            raise InvalidInput("A profile is a JSON object.")
         document = {**document, "version": head.version}
         if same(document, head.document):
             return head
@@ -375,8 +390,9 @@ class Profile:
         self.schema.check(document)
         if len(canonical(document)) > patches.MAX_BYTES:
             raise patches.DocumentTooLarge
-        is_checkpoint = head.version == 0 or document["version"] % self._checkpoint_every == 0
         made = patches.diff(head.document if head.version else {}, document)
+        is_due = head.version == 0 or document["version"] % self._checkpoint_every == 0
+        is_checkpoint = is_due or len(canonical(made)) > LARGE_PATCH
         return await store.add_version(
             tx, user_id, document, made, is_checkpoint=is_checkpoint, origin=origin, reason=reason
         )
@@ -386,6 +402,8 @@ def merged(base: Snapshot, ours: Document, head: Snapshot) -> Document:
     """What was made of an earlier version, brought onto the latest; an error where both changed the same."""
     if base.version == head.version:
         return ours
+    if not isinstance(ours, dict):
+        raise NotAnObject
     theirs = patches.diff(_bare(base.document), _bare(head.document))
     mine = patches.diff(_bare(base.document), _bare(ours))
     if clashing := clashes(mine, theirs, _bare(base.document)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -119,7 +120,11 @@ class Updater:
             return None
         try:
             return await self._carry_out(run, user_id)
-        except (Unavailable, Superseded):
+        except Superseded:
+            # Somebody took it over, and says what becomes of it.
+            return None
+        except (Unavailable, asyncio.CancelledError):
+            await self._give_back(run)
             raise
         except RecollectError as error:
             return await self._fail(run, error.detail)
@@ -183,19 +188,32 @@ class Updater:
         async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
             return Update(**await tx.one(queries.end_update, failed, last=True))
 
+    async def _give_back(self, run: UUID) -> None:
+        """Let whoever tries next begin at once; if this fails too, they wait for the lease to end."""
+        with suppress(RecollectError):
+            await self._fail(run, "The update was interrupted.")
+
     async def update_some(self, users: Sequence[UUID], period: datetime) -> dict[str, int]:
         """Bring several profiles up to date, a few at a time; says how many ended how."""
         counts = {"updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
         turn = asyncio.Semaphore(AT_ONCE)
+        interrupted: list[Unavailable] = []
 
         async def one(user_id: UUID) -> None:
             async with turn:
-                run = await self.update(user_id, period=period)
+                try:
+                    run = await self.update(user_id, period=period)
+                except Unavailable as error:
+                    interrupted.append(error)
+                    return
             counts["skipped" if run is None else run.state] += 1
 
         async with asyncio.TaskGroup() as group:
             for user_id in users:
                 group.create_task(one(user_id))
+        if interrupted:
+            # The job is tried again, and passes over those who are done.
+            raise interrupted[0]
         return counts
 
     async def active_users(self, tx: Transaction, *, after: UUID, limit: int) -> list[UUID]:
