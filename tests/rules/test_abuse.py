@@ -78,10 +78,13 @@ async def together(ana: Person, ben: Person) -> UUID:
 async def test_nobody_is_told_what_a_colleague_has_agreed_to(ana: Person, ben: Person) -> None:
     workspace = await together(ana, ben)
 
-    for where in (None, workspace):
+    async def told(who: Person, where: UUID | None) -> bool:
         asked = {"user_id": ana.id, "workspace": where}
-        assert (await ana.do(lambda tx, asked=asked: tx.one(queries.may_analyse, asked)))["is_agreed"]
-        assert not (await ben.do(lambda tx, asked=asked: tx.one(queries.may_analyse, asked)))["is_agreed"]
+        return bool((await who.do(lambda tx: tx.one(queries.may_analyse, asked)))["is_agreed"])
+
+    for where in (None, workspace):
+        assert await told(ana, where)
+        assert not await told(ben, where)
 
 
 async def test_who_left_a_workspace_writes_no_rule_there(ana: Person, ben: Person) -> None:
@@ -250,8 +253,11 @@ async def test_a_proposal_goes_with_the_only_chat_that_asked_for_it_and_a_decide
     decided = next(rule for rule in found if rule.source_session_ids == [one])
     await ana.do(lambda tx: ana.services.rules.decide(tx, decided.id, "approved"))
 
-    for chat in (one, two):
-        await ana.do(lambda tx, chat=chat: ana.histories.delete(tx, ana.id, chat))
+    async def forget(tx: Transaction) -> None:
+        for chat in filter(None, (one, two)):
+            await ana.histories.delete(tx, ana.id, chat)
+
+    await ana.do(forget)
 
     [left] = await rules(ana)
     assert (left.id, left.status, left.evidence) == (decided.id, "approved", [])

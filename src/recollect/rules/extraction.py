@@ -67,9 +67,7 @@ class Extractor:
         parameters = {"workspace": workspace, "after": after, "limit": limit}
         return [row["id"] for row in await tx.all(queries.users_with_news, parameters)]
 
-    async def _write(
-        self, run: UUID, material: Material, outcome: Outcome, steps: Steps
-    ) -> Extracted | None:
+    async def _write(self, run: UUID, material: Material, outcome: Outcome, steps: Steps) -> Extracted | None:
         """Write down what was found; none if there are other rules by now than it was held against."""
         asked = material.asked
         found = [material.row_of(each, outcome.memory_of(each)) for each in outcome.findings]

@@ -114,11 +114,8 @@ class Finder:
         prompt = _prompt(material)
         net = await asyncio.to_thread(cast, material)
         asked = await self._questions(material, net)
-        places = [(each.chat.source, each.turn.number) for question in asked for each in question.candidates]
+        places = _places_in(asked)
         steps.counted["candidates"] = len(places)
-        # What this run has no tokens for is for the next one.
-        left = {(each.chat.source, each.turn.number) for each in net.candidates} - set(places)
-        material.leave(left)
         await steps.expect(len(asked))
         memories = await self._keep(material, places, steps)
         asking = Asking(
@@ -132,6 +129,9 @@ class Finder:
             rules = await asking.ask(asked, steps.tick)
         finally:
             steps.counted |= {"tokens_sent": asking.tokens_sent, "refused": asking.refused}
+        # What this run had no tokens for is for the next one.
+        caught = {(each.chat.source, each.turn.number) for each in net.candidates}
+        material.leave(caught - set(_places_in(asking.answered)))
         settled = partial(settle, rules, material, net, self.made_by)
         return Outcome(await asyncio.to_thread(settled), memories, settled)
 
@@ -166,6 +166,10 @@ def _proposed(material: Material) -> list[Finding]:
 
 def _evidence_of(findings: Iterable[Finding]) -> list[Place]:
     return list(dict.fromkeys(place_of(each) for found in findings for each in found.proposal.evidence))
+
+
+def _places_in(asked: Iterable[Question]) -> list[Place]:
+    return [(each.chat.source, each.turn.number) for question in asked for each in question.candidates]
 
 
 def _prompt(material: Material) -> Prompt:

@@ -31,7 +31,9 @@ from get_approved_rules(%(workspace)s, %(project)s, %(category)s)
 
 -- known_rules
 -- What a tenant has already, the newest first.
-select r.id, r.rule_text, a.status from extracted_rules r join rule_approvals a on a.rule_id = r.id
+select r.id, r.rule_text, a.status,
+       (select coalesce(jsonb_agg(jsonb_build_array(e ->> 'turn_id', e ->> 'quote')), '[]') from jsonb_array_elements(r.evidence) e) as quotes
+from extracted_rules r join rule_approvals a on a.rule_id = r.id
 where case when %(workspace)s::uuid is null then r.owner_id = %(user_id)s else r.workspace_id = %(workspace)s end
 order by r.created_at desc, r.id desc limit %(limit)s
 

@@ -59,7 +59,7 @@ async def _extract(job: Job, extractor: Extractor) -> Counts:
     try:
         given = _Arguments(**job.arguments)
     except ValidationError as error:
-        raise GiveUp("chat_history_ids and prompt_id: these are not the ids of chats and of a prompt.") from error
+        raise GiveUp("chat_history_ids: ids of chats, at least one; prompt_id: that of a prompt.") from error
     asked = Asked(job.user_id, job.workspace_id, given.chat_history_ids, given.prompt_id, origin)
     try:
         run = (await extractor.extract(asked, job.progress)).run
