@@ -382,7 +382,7 @@ async def test_a_budget_that_ends_midway_keeps_what_was_paid_for(
         nonlocal left
         left -= 1
         if left < 0:
-            raise ModelBudgetSpent(60)
+            raise ModelBudgetSpent
         return await ask(*given, **more)
 
     monkeypatch.setattr(ada.services.llm, "ask", spend)

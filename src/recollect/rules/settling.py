@@ -38,8 +38,8 @@ def settle(rules: Sequence[Checked], material: Material, net: Net, made_by: str)
     memory: Memory[_Group] = Memory(net.rarity)
     groups: list[_Group] = []
     existing = {rule_id: _Group(text, rule_id) for text, rule_id in material.existing.items()}
-    for group in existing.values():
-        memory.keep(_terms(group.text), group)
+    for each in existing.values():
+        memory.keep(_terms(each.text), each)
     for rule in sorted(rules, key=lambda each: -each.confidence):
         if not material.is_wanted(rule.category):
             continue
