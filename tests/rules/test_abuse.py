@@ -15,6 +15,7 @@ from recollect.db.tenancy import SERVICE, Transaction
 from recollect.engine.models import Entities, Where
 from recollect.errors import NotFound, RecollectError
 from recollect.jobs.models import GiveUp, Job, TryLater
+from recollect.llm.failures import ModelAway
 from recollect.rules import store, tasks
 from recollect.rules.extraction import LEASE
 from recollect.rules.histories.models import HistoryTurn
@@ -201,6 +202,18 @@ async def test_a_job_whose_worker_died_is_tried_until_the_lease_has_ended(ana: P
         await tasks._extract(job_of(ana), ana.services.extractor)
 
 
+async def test_a_job_is_tried_again_when_the_model_was_away(
+    ana: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any) -> None:
+        raise ModelAway
+
+    monkeypatch.setattr(ana.services.extractor, "extract", away)
+
+    with pytest.raises(ModelAway):
+        await tasks._extract(job_of(ana), ana.services.extractor)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"chat_history_ids": []}, {"chat_history_ids": ["one"]}, {"prompt_id": "default"}]
 )
@@ -274,3 +287,14 @@ async def test_who_is_deleted_is_quoted_no_more(ana: Person, ben: Person, databa
 
     [left] = await rules(ana, workspace)
     assert (left.evidence, left.source_session_ids) == ([], [])
+
+
+async def test_a_workspace_goes_with_its_chats_and_rules(ana: Person, ben: Person) -> None:
+    workspace = await together(ana, ben)
+    for who, said in ((ana, TABS), (ben, TABS_AGAIN)):
+        await who.add(talk("one", said), workspace=workspace)
+        await extract(who, workspace)
+
+    await ana.do(lambda tx: ana.services.membership.delete_workspace(tx, workspace))
+
+    assert [*await ana.chats(), *await ben.chats()] == []

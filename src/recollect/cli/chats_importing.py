@@ -84,10 +84,8 @@ def import_(
             outcome = await bringing.run(
                 paths, lambda done, total: progress.update(bar, completed=done, total=total)
             )
-        if dry_run or not outcome.formats:
-            agreed = False
-        else:
-            agreed = await _agreed(services, author, workspace, consent)
+        is_import = bool(outcome.formats) and not dry_run
+        agreed = is_import and await _agreed(services, author, workspace, consent)
         return Done(author, outcome, agreed, await _may_analyse(services, author, workspace))
 
     done = with_services(run)

@@ -57,8 +57,9 @@ class Extractor:
     async def compare(self, asked: Asked, prompt_text: str | None = None) -> Compared:
         """What a prompt, or another text for it, makes of chats, beside the active one. No rule is stored."""
         trial = replace(await self._placed(asked), origin="trial")
-        active = await self._try(replace(trial, prompt_id=None))
-        return Compared(active=active, tried=await self._try(trial, prompt_text))
+        # The one that may be refused goes first, before the other has cost anything.
+        tried = await self._try(trial, prompt_text)
+        return Compared(active=await self._try(replace(trial, prompt_id=None)), tried=tried)
 
     async def users_with_news(
         self, tx: Transaction, workspace: UUID | None, *, after: UUID, limit: int

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 from recollect.errors import RecollectError, Unavailable
 from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
 from recollect.jobs.service import Jobs
+from recollect.llm.failures import ModelAway
 from recollect.rules.extraction import LEASE, Extractor
 from recollect.rules.material import Asked
 from recollect.rules.models import ExtractionUnderWay, Origin
@@ -66,7 +67,7 @@ async def _extract(job: Job, extractor: Extractor) -> Counts:
     except ExtractionUnderWay as error:
         # Perhaps by a worker that has died, whose lease is to end first.
         raise TryLater(LEASE / 6, error.detail) from error
-    except Unavailable:
+    except (Unavailable, ModelAway):
         raise
     except RecollectError as error:
         raise GiveUp(error.detail) from error
