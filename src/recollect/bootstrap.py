@@ -276,7 +276,7 @@ def _faculties(
     brain = _brain(settings, tenancy, engine)
     proposals = Proposals(brain)
     profile, updater = _profile(settings, tenancy, llm)
-    histories = Histories(secret)
+    histories = Histories(secret, engine)
     return Faculties(
         bank=Bank(BankStore(_sealer(settings)), settings.bank_retention_days, cache),
         brain=brain,

@@ -107,14 +107,14 @@ comment on column public.rule_settings.consent is
 
 create function private.may_analyse(of_user uuid, of_workspace uuid) returns boolean
 language sql stable security definer set search_path = '' as $$
-  select coalesce(
+  select (private.is_service() or of_user = auth.uid()) and coalesce(
     (select c.granted from public.chat_consents c
      where c.user_id = of_user and c.workspace_id is not distinct from of_workspace order by c.created_at desc, c.id desc limit 1),
     (select s.consent = 'workspace' from public.rule_settings s where s.workspace_id = of_workspace),
     false)
 $$;
 comment on function private.may_analyse is
-  'Whether rules may be learnt from somebody''s chats; whoever has said no is not overruled by their workspace.';
+  'Whether the caller may learn rules from somebody''s chats; whoever has said no is not overruled by their workspace.';
 
 create function private.tell_chats_imported() returns trigger
 language plpgsql security definer set search_path = '' as $$

@@ -16,7 +16,7 @@ create table public.extracted_rules (
   updated_at timestamptz not null default now(),
   owner_id uuid references auth.users (id) on delete cascade,
   kind text not null default 'explicit' check (kind in ('explicit', 'implicit', 'repeated')),
-  scope jsonb not null default '{"reach": "personal", "project": null}' check (jsonb_typeof(scope) = 'object'),
+  scope jsonb not null default '{"reach": "personal", "project": null}' check (coalesce(scope ->> 'reach' in ('personal', 'project', 'team'), false)),
   evidence jsonb not null default '[]' check (jsonb_typeof(evidence) = 'array'),
   contradicts uuid[] not null default '{}',
   made_by text not null default 'rules' check (char_length(made_by) <= 300),
@@ -26,6 +26,7 @@ create index idx_extracted_rules_workspace_id on public.extracted_rules (workspa
   where workspace_id is not null;
 create index idx_extracted_rules_owner_id on public.extracted_rules (owner_id, created_at desc, id desc)
   where owner_id is not null;
+create index idx_extracted_rules_source_session_ids on public.extracted_rules using gin (source_session_ids);
 create index idx_extracted_rules_project_id on public.extracted_rules (project_id) where project_id is not null;
 create index idx_extracted_rules_extracted_by on public.extracted_rules (extracted_by) where extracted_by is not null;
 call private.close_to_all_but_service('public.extracted_rules');
@@ -276,6 +277,14 @@ comment on column public.extraction_runs.tokens_whole is 'Of the whole conversat
 comment on column public.extraction_runs.tokens_sent is 'Of what was sent instead, prompt and all.';
 comment on column public.extraction_runs.refused is 'Rules of a model that were dropped: no exact quote, or refuted.';
 
+create function private.tokens_spent(run public.extraction_runs, out input bigint, out output bigint)
+language sql stable set search_path = '' as $$
+  select coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0) from public.model_calls c
+  where c.user_id = run.user_id and c.purpose like 'rules.%' and c.started_at >= run.started_at
+    and c.workspace_id is not distinct from run.workspace_id
+$$;
+comment on function private.tokens_spent is 'What the model calls of an extraction took that has not ended.';
+
 create function private.begin_extraction(of_user uuid, of_workspace uuid, of_origin text, lease interval) returns uuid
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -289,7 +298,8 @@ begin
     raise exception 'Nobody''s chats are read for rules before they have agreed to it.' using errcode = 'RC403';
   end if;
   update public.extraction_runs r
-  set state = 'failed', ended_at = clock_timestamp(), error = 'The worker ended before the extraction did.'
+  set state = 'failed', ended_at = clock_timestamp(), error = 'The worker ended before the extraction did.',
+      (input_tokens, output_tokens) = (select spent.input, spent.output from private.tokens_spent(r) spent)
   where r.user_id = of_user and r.workspace_id is not distinct from of_workspace and r.state = 'running'
     and r.started_at < clock_timestamp() - lease;
   insert into public.extraction_runs (user_id, workspace_id, origin) values (of_user, of_workspace, of_origin)
@@ -312,14 +322,7 @@ begin
       repeated = coalesce((counted ->> 'repeated')::integer, 0), refused = coalesce((counted ->> 'refused')::integer, 0),
       tokens_whole = coalesce((counted ->> 'tokens_whole')::bigint, 0),
       tokens_sent = coalesce((counted ->> 'tokens_sent')::bigint, 0),
-      input_tokens = spent.input, output_tokens = spent.output
-  from (
-    select coalesce(sum(c.input_tokens), 0) as input, coalesce(sum(c.output_tokens), 0) as output
-    from public.extraction_runs e
-    join public.model_calls c on c.user_id = e.user_id and c.purpose like 'rules.%' and c.started_at >= e.started_at
-      and c.workspace_id is not distinct from e.workspace_id
-    where e.id = which
-  ) spent
+      (input_tokens, output_tokens) = (select spent.input, spent.output from private.tokens_spent(r) spent)
   where r.id = which and r.state = 'running' and (private.is_service() or r.user_id = auth.uid())
   returning r.* into ended;
   if ended.id is null then
@@ -340,6 +343,10 @@ begin
   if not found then
     raise exception 'Another worker has taken this extraction over.' using errcode = 'RC410';
   end if;
+  if run.workspace_id is not null then
+    -- Whoever began may have left since.
+    perform private.hold_to_tenant(run.workspace_id, '{owner,admin,reviewer,member}');
+  end if;
   if not private.may_analyse(run.user_id, run.workspace_id) then
     raise exception 'Nobody''s chats are read for rules before they have agreed to it.' using errcode = 'RC403';
   end if;
@@ -354,6 +361,16 @@ begin
   ) then
     raise exception 'A quote is not in the turn that it names.' using errcode = 'RC422';
   end if;
+  -- Where it was said, and by whom, is told by the chat itself.
+  rules := (
+    select jsonb_agg(g.rule || jsonb_build_object('evidence', (
+      select jsonb_agg(jsonb_build_object(
+        'quote', e.said ->> 'quote', 'source', coalesce(c.file, c.source), 'session', c.session, 'turn', t.number,
+        'author', c.author, 'chat_id', c.id, 'turn_id', t.id) order by e.nth)
+      from jsonb_array_elements(g.rule -> 'evidence') with ordinality e (said, nth)
+      join public.chat_turns t on t.id = (e.said ->> 'turn_id')::uuid
+      join public.chat_histories c on c.id = t.chat_id)) order by g.nth)
+    from jsonb_array_elements(rules) with ordinality g (rule, nth));
   return query
   with given as materialized (
     select g.nth, g.rule, coalesce(k.id, private.new_id()) as id, k.id is not null as is_known
@@ -371,7 +388,9 @@ begin
            (select (array_agg(c.project_id))[1] from jsonb_array_elements(g.rule -> 'evidence') e
             join public.chat_histories c on c.id = (e ->> 'chat_id')::uuid
             having count(distinct c.project_id) = 1 and count(*) = count(c.project_id) and g.rule -> 'scope' ->> 'reach' = 'project'),
-           run.user_id, g.rule ->> 'kind', g.rule -> 'scope', g.rule -> 'evidence',
+           run.user_id, g.rule ->> 'kind',
+           jsonb_build_object('reach', g.rule -> 'scope' ->> 'reach', 'project', g.rule -> 'scope' ->> 'project'),
+           g.rule -> 'evidence',
            array(select o.id from jsonb_array_elements_text(coalesce(g.rule -> 'contradicts', '[]')) c (named)
                  join public.extracted_rules o on o.id = c.named::uuid
                    and (o.workspace_id = run.workspace_id or (run.workspace_id is null and o.owner_id = run.user_id))),
@@ -413,8 +432,29 @@ end $$;
 comment on function private.note_rules is
   'Write down what an extraction found: new rules as pending, and for known ones (by their id) what was said again.';
 
+create function private.forget_quotes() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  forgotten uuid[] := array(select g.id from gone g);
+begin
+  -- What people have decided stays; a proposal that nobody asks for any more does not.
+  delete from public.extracted_rules r using public.rule_approvals a
+  where a.rule_id = r.id and a.status = 'pending' and r.source_session_ids && forgotten and r.source_session_ids <@ forgotten;
+  update public.extracted_rules r
+  set source_session_ids = array(select s from unnest(r.source_session_ids) s where s <> all (forgotten)),
+      evidence = (select coalesce(jsonb_agg(e.said order by e.nth), '[]')
+                  from jsonb_array_elements(r.evidence) with ordinality e (said, nth)
+                  where (e.said ->> 'chat_id')::uuid <> all (forgotten)),
+      updated_at = clock_timestamp()
+  where r.source_session_ids && forgotten;
+  return null;
+end $$;
+comment on function private.forget_quotes is 'What was said in a chat that is forgotten is quoted no more.';
+create trigger forget_quotes after delete on public.chat_histories
+  referencing old table as gone for each statement execute function private.forget_quotes();
+
 revoke execute on function private.hold_rule, private.decide_rule, public.approve_rule, public.reject_rule,
-  public.get_approved_rules, private.keep_prompt_version, private.begin_extraction, private.end_extraction, private.note_rules
-  from public, anon;
+  public.get_approved_rules, private.keep_prompt_version, private.tokens_spent, private.begin_extraction, private.end_extraction,
+  private.note_rules, private.forget_quotes from public, anon;
 grant execute on function private.decide_rule, public.approve_rule, public.reject_rule, public.get_approved_rules,
   private.begin_extraction, private.end_extraction, private.note_rules to authenticated, service_role;

@@ -177,3 +177,15 @@ async def test_a_chat_is_deleted_after_asking(recollect: Run, ana: Person, files
     assert len((await recollect("chats", "list", "--json")).json) == 1
     assert (await recollect("chats", "delete", chat["id"], "--yes", "--json")).json == {"deleted": 1}
     assert "no such chat" in (await recollect("chats", "show", chat["id"])).sentence
+
+
+async def test_to_import_again_is_not_to_agree_after_having_said_no(recollect: Run, files: Path) -> None:
+    claude_code(files, "Always write a test first.", "Done.")
+    await recollect("import", "chats", str(files))
+    await recollect("chats", "consent", "--no")
+
+    again = await recollect("import", "chats", str(files))
+
+    assert "chats consent --yes" in again.out
+    assert not (await imported(recollect, str(files)))["consent"]
+    assert (await imported(recollect, str(files), "--consent"))["consent"]

@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from recollect.db.tenancy import SERVICE
-from recollect.llm.failures import ModelFailed
+from recollect.engine.models import Addition, Entities, Message
+from recollect.llm.failures import ModelBudgetSpent, ModelFailed
 from recollect.rules.learning.pipeline import propose
 from recollect.rules.material import Asked as Wanted
 from recollect.rules.models import Extracted, NewPrompt, PromptChange, Rule, RuleQuery, Run
@@ -322,3 +323,78 @@ async def test_a_prompt_is_tried_beside_the_active_one_and_nothing_is_stored(
     assert await rules(ada) == []
     assert [run.origin for run in await runs(ada)] == ["trial", "trial"]
     assert (await extract(ada)).run.turns == 2
+
+
+OTHERWISE = "Tabulators are what each level of the code begins with, as one indents it."
+
+
+@pytest.mark.parametrize("refused", [True, False])
+async def test_the_same_words_are_the_same_rule_however_the_model_puts_it(
+    ada: Person, model: ModelServer, *, refused: bool
+) -> None:
+    await ada.add(talk("one", TABS))
+    model.otherwise = answering(rule())
+    [first] = (await extract(ada)).rules
+    if refused:
+        await ada.do(lambda tx: ada.services.rules.decide(tx, first.id, "rejected"))
+    model.otherwise = answering(rule(OTHERWISE, quote="indent with tabs"))
+
+    again = await extract(ada, everything=True)
+
+    assert (again.run.proposed, again.run.repeated) == (0, 0 if refused else 1)
+    assert [each.rule_text for each in await rules(ada)] == [RULE]
+
+
+async def test_a_model_is_shown_no_secret_of_other_memories(ada: Person, model: ModelServer) -> None:
+    token = "ghp_" + "Zk3Qx81LmPv0" * 3
+    said = Addition(
+        messages=[Message(role="user", content=f"Coding conventions and corrections: push with {token}")],
+        entities=Entities(user=str(ada.id)),
+        infer=False,
+    )
+    await ada.do(lambda tx: ada.services.engine.add(tx, said))
+    await ada.add(talk("one", TABS))
+    model.otherwise = answering()
+
+    await extract(ada)
+
+    [asked] = model.asked
+    [memory] = lines(asked, "memories")
+    assert memory.startswith("Coding conventions and corrections: push with [secret: ")
+    assert token not in asked.prompt
+
+
+async def test_a_budget_that_ends_midway_keeps_what_was_paid_for(
+    ada: Person, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.rules.questions.MAX_CANDIDATES", 1)
+    await ada.add(talk("one", TABS), talk("two", BRANCH))
+    quoting = {
+        "tabs": rule(),
+        "branch": rule("Never push to the main branch.", quote="Never push to the main"),
+    }
+
+    def behave(asked: Asked) -> Behaviour:
+        if "<rules>" in asked.prompt:
+            return answering()(asked)
+        return Says({"rules": [quoting["tabs" if TABS in lines(asked, "candidates")[0] else "branch"]]})
+
+    model.otherwise = behave
+    ask, left = ada.services.llm.ask, 2
+
+    async def spend(*given: Any, **more: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ModelBudgetSpent
+        return await ask(*given, **more)
+
+    monkeypatch.setattr(ada.services.llm, "ask", spend)
+    first = await extract(ada)
+    with pytest.raises(ModelBudgetSpent):
+        await extract(ada)
+    left = 2
+    second = await extract(ada)
+
+    assert [run.proposed for run in (first.run, second.run)] == [1, 1]
+    assert len(model.asked) == 4

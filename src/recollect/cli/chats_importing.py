@@ -32,6 +32,7 @@ HOW = "command line"
 class Done(NamedTuple):
     user: User
     outcome: Outcome
+    agreed: bool
     may_be_analysed: bool
 
 
@@ -52,8 +53,12 @@ def import_(
     ] = None,
     project: Annotated[UUID | None, typer.Option(metavar="ID", help="A project of the workspace.")] = None,
     consent: Annotated[
-        bool, typer.Option("--consent/--no-consent", help="Agree that rules are learnt from them.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--consent/--no-consent",
+            help="Agree that rules are learnt from them; by default, unless you have said no before.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be added; add nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,25 +84,36 @@ def import_(
             outcome = await bringing.run(
                 paths, lambda done, total: progress.update(bar, completed=done, total=total)
             )
-        agreed = consent and not dry_run and bool(outcome.formats)
-        return Done(author, outcome, await _consent(services, author, workspace, agreed=agreed))
+        is_import = bool(outcome.formats) and not dry_run
+        agreed = is_import and await _agreed(services, author, workspace, consent)
+        return Done(author, outcome, agreed, await _may_analyse(services, author, workspace))
 
     done = with_services(run)
     if as_json:
         print_json(_told(done))
     else:
-        _show(done, agreed=consent, dry_run=dry_run)
+        _show(done, dry_run=dry_run)
     if not done.outcome.formats:
         raise typer.Exit(1)
 
 
-async def _consent(services: Services, author: User, workspace: UUID | None, *, agreed: bool) -> bool:
-    """Whether what was imported may be analysed, now that its author agrees or says nothing."""
+async def _agreed(services: Services, author: User, workspace: UUID | None, said: bool | None) -> bool:
+    """To import one's own is to agree, but for whoever says no, or has said it and nothing else since."""
     from recollect.db.tenancy import Caller
 
     async with services.tenancy.acting_as(Caller.user(author.id)) as tx:
-        if agreed:
+        if said is None:
+            before = await services.histories.consents(tx, author.id)
+            said = all(each.granted for each in before if each.workspace_id == workspace)
+        if said:
             await services.histories.consent(tx, author.id, True, workspace, how=HOW)
+        return said
+
+
+async def _may_analyse(services: Services, author: User, workspace: UUID | None) -> bool:
+    from recollect.db.tenancy import Caller
+
+    async with services.tenancy.acting_as(Caller.user(author.id)) as tx:
         return await services.histories.may_analyse(tx, author.id, workspace)
 
 
@@ -112,7 +128,7 @@ def _told(done: Done) -> dict[str, Any]:
     }
 
 
-def _show(done: Done, *, agreed: bool, dry_run: bool) -> None:
+def _show(done: Done, *, dry_run: bool) -> None:
     outcome = done.outcome
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("format", "chats", "new turns", "known turns", "secrets masked"):
@@ -128,7 +144,7 @@ def _show(done: Done, *, agreed: bool, dry_run: bool) -> None:
         err.print(f"{more:,} more were skipped; --json names them all.")
     if dry_run or not outcome.formats:
         return
-    if agreed:
+    if done.agreed:
         out.print(
             "By importing them you agree that rules are learnt from your chats here;"
             " `recollect chats consent --no` takes that back."

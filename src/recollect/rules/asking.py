@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from recollect.db.tenancy import Caller
@@ -11,6 +11,7 @@ from recollect.engine.context import tokens_in
 from recollect.engine.extraction.tongue import likely_languages
 from recollect.engine.language import terms_of
 from recollect.kit.text import one_line
+from recollect.llm.failures import ModelBudgetSpent
 from recollect.llm.service import Llm
 from recollect.rules.candidates import Candidate
 from recollect.rules.learning.clustering import Statement
@@ -51,23 +52,34 @@ class Asking:
     min_confidence: float
     refused: int = 0
     tokens_sent: int = 0
+    answered: list[Question] = field(default_factory=list)
 
     async def ask(self, questions: Sequence[Question], tick: Tick) -> list[Checked]:
-        """What the model makes of the candidates, and does not refute."""
-        proposed: list[Checked] = []
+        """What the model makes of the candidates, and does not refute. If the day's budget ends midway, of
+        the questions until then: else they would be asked, and paid for, again every day."""
+        standing: list[Checked] = []
         for question in questions:
-            self.tokens_sent += question.tokens
-            answer = await self.llm.ask(
-                self.caller,
-                purpose=PURPOSE,
-                system=question.system,
-                prompt=question.prompt,
-                answer=Answer,
-                workspace=self.workspace,
-            )
-            proposed += self._checked(answer, question.candidates)
+            try:
+                standing += await self._unrefuted(await self._proposed(question))
+            except ModelBudgetSpent:
+                if not self.answered:
+                    raise
+                break
+            self.answered.append(question)
             await tick()
-        return await self._unrefuted(proposed)
+        return standing
+
+    async def _proposed(self, question: Question) -> list[Checked]:
+        self.tokens_sent += question.tokens
+        answer = await self.llm.ask(
+            self.caller,
+            purpose=PURPOSE,
+            system=question.system,
+            prompt=question.prompt,
+            answer=Answer,
+            workspace=self.workspace,
+        )
+        return self._checked(answer, question.candidates)
 
     def _checked(self, answer: Answer, candidates: Sequence[Candidate]) -> list[Checked]:
         found = [self._check(rule, candidates) for rule in answer.rules[:MAX_RULES]]

@@ -18,7 +18,7 @@ from recollect.db.tenancy import SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import RecollectError, Superseded
 from recollect.kit.logs import logger
 from recollect.rules import store
-from recollect.rules.finding import Finder, Progress, Steps
+from recollect.rules.finding import Finder, Outcome, Progress, Steps
 from recollect.rules.histories.service import Histories
 from recollect.rules.material import Asked, Material, gather, placed
 from recollect.rules.models import Compared, Estimate, Extracted, ExtractionUnderWay, Finding, Found, Tried
@@ -45,17 +45,8 @@ class Extractor:
         async with self._run(asked, steps) as run:
             material = await self._gather(asked)
             outcome = await self._finder.find(material, steps)
-            found = [material.row_of(each, outcome.memory_of(each)) for each in outcome.findings]
-            # The rules, what was read for them and the end of the run stand together, or not at all.
-            async with self._acting(asked) as tx:
-                noted = await store.note(tx, run, found, material.read)
-                steps.counted["proposed"] = sum(is_new for _, is_new in noted)
-                steps.counted["repeated"] = len(noted) - steps.counted["proposed"]
-                await store.end(tx, run, "done", steps.counted)
-                extracted = Extracted(
-                    run=await store.run(tx, run),
-                    rules=await store.rules(tx, [rule_id for rule_id, _ in noted]),
-                )
+            while (extracted := await self._write(run, material, outcome, steps)) is None:
+                outcome = await outcome.settled_again()
             await steps.tick()
         return extracted
 
@@ -66,8 +57,9 @@ class Extractor:
     async def compare(self, asked: Asked, prompt_text: str | None = None) -> Compared:
         """What a prompt, or another text for it, makes of chats, beside the active one. No rule is stored."""
         trial = replace(await self._placed(asked), origin="trial")
-        active = await self._try(replace(trial, prompt_id=None))
-        return Compared(active=active, tried=await self._try(trial, prompt_text))
+        # The one that may be refused goes first, before the other has cost anything.
+        tried = await self._try(trial, prompt_text)
+        return Compared(active=await self._try(replace(trial, prompt_id=None)), tried=tried)
 
     async def users_with_news(
         self, tx: Transaction, workspace: UUID | None, *, after: UUID, limit: int
@@ -75,6 +67,26 @@ class Extractor:
         """A page of those who have agreed and said something that no extraction has read."""
         parameters = {"workspace": workspace, "after": after, "limit": limit}
         return [row["id"] for row in await tx.all(queries.users_with_news, parameters)]
+
+    async def _write(self, run: UUID, material: Material, outcome: Outcome, steps: Steps) -> Extracted | None:
+        """Write down what was found; none if there are other rules by now than it was held against."""
+        asked = material.asked
+        found = [material.row_of(each, outcome.memory_of(each)) for each in outcome.findings]
+        # The rules, what was read for them and the end of the run stand together, or not at all.
+        async with self._acting(asked) as tx:
+            await store.hold_rules(tx, asked.user_id, asked.workspace)
+            known = await store.known_rules(tx, asked.user_id, asked.workspace)
+            if known != material.known:
+                material.known = known
+                return None
+            noted = await store.note(tx, run, found, material.read)
+            steps.counted["proposed"] = sum(is_new for _, is_new in noted)
+            steps.counted["repeated"] = len(noted) - steps.counted["proposed"]
+            await store.end(tx, run, "done", steps.counted)
+            return Extracted(
+                run=await store.run(tx, run),
+                rules=await store.rules(tx, [rule_id for rule_id, _ in noted]),
+            )
 
     async def _try(self, asked: Asked, prompt_text: str | None = None) -> Tried:
         steps = Steps()

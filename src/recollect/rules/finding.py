@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -51,13 +52,18 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was found, and the memories of the turns that it rests on."""
+    """What was found, the memories of the turns that it rests on, and how to hold it against other rules."""
 
     findings: Sequence[Finding] = ()
     memories: dict[Place, UUID] = field(default_factory=dict)
+    settle: Callable[[], Sequence[Finding]] = tuple
 
     def memory_of(self, finding: Finding) -> UUID | None:
         return self.memories.get(place_of(finding.proposal.evidence[0]))
+
+    async def settled_again(self) -> Outcome:
+        """The same beside the rules that the material knows by now."""
+        return replace(self, findings=await asyncio.to_thread(self.settle))
 
 
 class Finder:
@@ -78,10 +84,11 @@ class Finder:
         steps.counted["tokens_whole"] = await asyncio.to_thread(material.tokens_whole)
         if self._llm.configured:
             return await self._ask(material, steps)
-        findings = await asyncio.to_thread(_proposed, material)
+        settled = partial(_proposed, material)
+        findings = await asyncio.to_thread(settled)
         resting_on = _evidence_of(findings)
         steps.counted["candidates"] = len(resting_on)
-        return Outcome(findings, await self._keep(material, resting_on, steps))
+        return Outcome(findings, await self._keep(material, resting_on, steps), settled)
 
     async def estimate(self, material: Material) -> Estimate:
         """What finding them would take."""
@@ -107,11 +114,8 @@ class Finder:
         prompt = _prompt(material)
         net = await asyncio.to_thread(cast, material)
         asked = await self._questions(material, net)
-        places = [(each.chat.source, each.turn.number) for question in asked for each in question.candidates]
+        places = _places_in(asked)
         steps.counted["candidates"] = len(places)
-        # What this run has no tokens for is for the next one.
-        left = {(each.chat.source, each.turn.number) for each in net.candidates} - set(places)
-        material.leave(left)
         await steps.expect(len(asked))
         memories = await self._keep(material, places, steps)
         asking = Asking(
@@ -125,7 +129,11 @@ class Finder:
             rules = await asking.ask(asked, steps.tick)
         finally:
             steps.counted |= {"tokens_sent": asking.tokens_sent, "refused": asking.refused}
-        return Outcome(await asyncio.to_thread(settle, rules, material, net, self.made_by), memories)
+        # What this run had no tokens for is for the next one.
+        caught = {(each.chat.source, each.turn.number) for each in net.candidates}
+        material.leave(caught - set(_places_in(asking.answered)))
+        settled = partial(settle, rules, material, net, self.made_by)
+        return Outcome(await asyncio.to_thread(settled), memories, settled)
 
     async def _questions(self, material: Material, net: Net) -> list[Question]:
         """As many as the budget of a run allows, but one."""
@@ -158,6 +166,10 @@ def _proposed(material: Material) -> list[Finding]:
 
 def _evidence_of(findings: Iterable[Finding]) -> list[Place]:
     return list(dict.fromkeys(place_of(each) for found in findings for each in found.proposal.evidence))
+
+
+def _places_in(asked: Iterable[Question]) -> list[Place]:
+    return [(each.chat.source, each.turn.number) for question in asked for each in question.candidates]
 
 
 def _prompt(material: Material) -> Prompt:

@@ -41,7 +41,7 @@ class Asked:
 class Material:
     asked: Asked
     prompt: Prompt | None
-    known: Sequence[KnownRule]
+    known: list[KnownRule]
     chats: list[Chat] = field(default_factory=list)
     """In the order of their rows; the source of each is its row's id, lest two files be taken for one."""
     turns: dict[Place, tuple[Turn, Turn | None]] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
@@ -269,6 +270,11 @@ class KnownRule:
     id: UUID
     rule_text: str
     status: Status
+    quotes: Sequence[tuple[str, str]] = ()
+    """Each with the id of its turn before it."""
+
+    def rests_on(self, turn_id: str, words: str) -> bool:
+        return any(turn == turn_id and (words in quote or quote in words) for turn, quote in self.quotes)
 
     @property
     def is_refused(self) -> bool:

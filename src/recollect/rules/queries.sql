@@ -31,9 +31,15 @@ from get_approved_rules(%(workspace)s, %(project)s, %(category)s)
 
 -- known_rules
 -- What a tenant has already, the newest first.
-select r.id, r.rule_text, a.status from extracted_rules r join rule_approvals a on a.rule_id = r.id
+select r.id, r.rule_text, a.status,
+       (select coalesce(jsonb_agg(jsonb_build_array(e ->> 'turn_id', e ->> 'quote')), '[]') from jsonb_array_elements(r.evidence) e) as quotes
+from extracted_rules r join rule_approvals a on a.rule_id = r.id
 where case when %(workspace)s::uuid is null then r.owner_id = %(user_id)s else r.workspace_id = %(workspace)s end
 order by r.created_at desc, r.id desc limit %(limit)s
+
+-- hold_rules
+-- Let one extraction write rules of a tenant after the other, so that each knows what the others have written.
+select pg_advisory_xact_lock(hashtextextended('recollect: rules of ' || coalesce(%(workspace)s::uuid, %(user_id)s)::text, 0))
 
 -- places_of_chats
 -- In which workspace each of these chats of a user is.
@@ -120,9 +126,12 @@ select prompt_id, version, description, prompt_text, is_active, target_categorie
 from extraction_prompt_versions where prompt_id = %(id)s order by version desc limit %(limit)s
 
 -- users_with_news
--- A page of those who have agreed, and have said something in these chats that no extraction has read.
+-- A page of those who have agreed, may write there, and have said something in these chats that no extraction has read.
 select n.user_id as id from (
   select distinct t.user_id from chat_turns t join chat_histories c on c.id = t.chat_id
   where t.analysed_in is null and t.user_id > %(after)s and c.workspace_id is not distinct from %(workspace)s
 ) n
-where private.may_analyse(n.user_id, %(workspace)s) order by n.user_id limit %(limit)s
+where private.may_analyse(n.user_id, %(workspace)s)
+  and (%(workspace)s::uuid is null or exists (
+    select from workspace_members m where m.workspace_id = %(workspace)s and m.user_id = n.user_id and m.role <> 'viewer'))
+order by n.user_id limit %(limit)s

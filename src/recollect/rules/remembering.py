@@ -9,6 +9,7 @@ from uuid import UUID
 from recollect.db.tenancy import Caller, Tenancy
 from recollect.engine.models import MAX_TEXT, Addition, Entities, MemoryEngine, Message, Wanted, Where
 from recollect.rules.candidates import voice_of
+from recollect.rules.masking import mask
 from recollect.rules.material import Material, Place
 
 SIMILAR = "coding conventions and repeated corrections"
@@ -46,7 +47,7 @@ class Remembering:
         return kept
 
     async def similar(self, user_id: UUID) -> list[str]:
-        """What the user has said before that is like a convention or a correction."""
+        """What the user has said before that is like a convention or a correction, with secrets masked."""
         wanted = Wanted(SIMILAR, Where(Entities(user=str(user_id))), limit=SIMILAR_SHOWN)
         async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
-            return [found.text for found in await self._engine.search(tx, wanted)]
+            return [mask(found.text).text for found in await self._engine.search(tx, wanted)]

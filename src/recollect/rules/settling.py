@@ -16,7 +16,7 @@ from recollect.rules.learning.models import Evidence, Proposal
 from recollect.rules.learning.pipeline import kind_of, scope_of
 from recollect.rules.learning.repetition import Memory
 from recollect.rules.material import Material
-from recollect.rules.models import Finding
+from recollect.rules.models import Finding, KnownRule
 
 # More alike than what people say has to be: a model words the same rule in nearly the same way.
 SAME_RULE = 0.5
@@ -37,14 +37,16 @@ def settle(rules: Sequence[Checked], material: Material, net: Net, made_by: str)
     refused = Known(material.refused, net.rarity, share=REJECTED)
     memory: Memory[_Group] = Memory(net.rarity)
     groups: list[_Group] = []
-    for text, rule_id in material.existing.items():
-        memory.keep(_terms(text), _Group(text, rule_id))
+    existing = {rule_id: _Group(text, rule_id) for text, rule_id in material.existing.items()}
+    for each in existing.values():
+        memory.keep(_terms(each.text), each)
     for rule in sorted(rules, key=lambda each: -each.confidence):
         if not material.is_wanted(rule.category):
             continue
-        group = _nearest(memory, rule.rule_text)
+        same = _of_the_same_words(rule, material)
+        group = _nearest(memory, rule.rule_text) or (existing.get(same.id) if same else None)
         if group is None:
-            if told.says(rule.rule_text) or refused.says(rule.rule_text):
+            if same is not None or told.says(rule.rule_text) or refused.says(rule.rule_text):
                 continue
             group = _Group(rule.rule_text)
             memory.keep(_terms(rule.rule_text), group)
@@ -52,6 +54,15 @@ def settle(rules: Sequence[Checked], material: Material, net: Net, made_by: str)
             groups.append(group)
         group.rules.append(rule)
     return [_finding(group, made_by) for group in groups]
+
+
+def _of_the_same_words(rule: Checked, material: Material) -> KnownRule | None:
+    """A rule that was drawn from the very words of this one: it is the same, however a model puts it."""
+    said = [
+        (str(material.turn_ids[statement.chat.source, statement.turn.number]), quote)
+        for statement, quote in rule.quotes
+    ]
+    return next((each for each in material.known if all(each.rests_on(*words) for words in said)), None)
 
 
 def _nearest(memory: Memory[_Group], text: str) -> _Group | None:

@@ -21,6 +21,10 @@ async def known_rules(tx: Transaction, user_id: UUID, workspace: UUID | None) ->
     return [KnownRule(**row) for row in await tx.all(queries.known_rules, parameters)]
 
 
+async def hold_rules(tx: Transaction, user_id: UUID, workspace: UUID | None) -> None:
+    await tx.run(queries.hold_rules, {"user_id": user_id, "workspace": workspace})
+
+
 async def prompt_in_use(tx: Transaction, workspace: UUID | None) -> Prompt | None:
     row = await tx.maybe(queries.prompt_in_use, {"workspace": workspace})
     return Prompt(**row) if row else None

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
+from pydantic import BaseModel, Field, ValidationError
+
 from recollect.errors import RecollectError, Unavailable
-from recollect.jobs.models import Counts, GiveUp, Job, Task
+from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
 from recollect.jobs.service import Jobs
-from recollect.rules.extraction import Extractor
+from recollect.llm.failures import ModelAway
+from recollect.rules.extraction import LEASE, Extractor
 from recollect.rules.material import Asked
 from recollect.rules.models import ExtractionUnderWay, Origin
 
 EXTRACT = "rules.extract"
 PAGE = 1_000
 _LOWEST = UUID(int=0)
+
+
+class _Arguments(BaseModel):
+    chat_history_ids: Annotated[list[UUID], Field(min_length=1)] | None = None
+    prompt_id: UUID | None = None
 
 
 def tasks(extractor: Extractor, jobs: Jobs) -> tuple[Task, ...]:
@@ -48,19 +57,17 @@ async def _extract(job: Job, extractor: Extractor) -> Counts:
     if job.user_id is None:
         raise GiveUp("Rules are extracted from the chats of a user.")
     origin: Origin = "schedule" if job.origin == "schedule" else "request"
-    prompt_id, chat_ids = job.arguments.get("prompt_id"), job.arguments.get("chat_history_ids")
-    asked = Asked(
-        job.user_id,
-        job.workspace_id,
-        chat_ids=None if chat_ids is None else [UUID(each) for each in chat_ids],
-        prompt_id=prompt_id and UUID(prompt_id),
-        origin=origin,
-    )
+    try:
+        given = _Arguments(**job.arguments)
+    except ValidationError as error:
+        raise GiveUp("chat_history_ids: ids of chats, at least one; prompt_id: that of a prompt.") from error
+    asked = Asked(job.user_id, job.workspace_id, given.chat_history_ids, given.prompt_id, origin)
     try:
         run = (await extractor.extract(asked, job.progress)).run
-    except ExtractionUnderWay:
-        return {"state": "skipped"}
-    except Unavailable:
+    except ExtractionUnderWay as error:
+        # Perhaps by a worker that has died, whose lease is to end first.
+        raise TryLater(LEASE / 6, error.detail) from error
+    except (Unavailable, ModelAway):
         raise
     except RecollectError as error:
         raise GiveUp(error.detail) from error

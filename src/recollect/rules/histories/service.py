@@ -11,6 +11,7 @@ from uuid import UUID
 from recollect.access.roles import role_decides
 from recollect.access.store import queries as access_queries
 from recollect.db.tenancy import Transaction
+from recollect.engine.models import Entities, MemoryEngine, Where
 from recollect.errors import InvalidInput
 from recollect.kit.secret import ServerSecret
 from recollect.rules.chats.models import Chat, Turn
@@ -40,8 +41,9 @@ Told = tuple[int, Turn, bytes]
 
 
 class Histories:
-    def __init__(self, secret: ServerSecret) -> None:
+    def __init__(self, secret: ServerSecret, engine: MemoryEngine) -> None:
         self._digests = Digests(secret)
+        self._engine = engine
 
     async def author(self, tx: Transaction) -> UUID:
         """Whose chats the caller means: the caller's own."""
@@ -156,9 +158,10 @@ class Histories:
         return [HistoryTurn.model_construct(**row) for row in rows]
 
     async def delete(self, tx: Transaction, user_id: UUID, chat_id: UUID) -> None:
-        """Forget a chat and all that was said in it."""
-        if not await tx.run(queries.delete_chat, {"user_id": user_id, "id": chat_id}, last=True):
+        """Forget a chat and all that was said in it, also where it was remembered or quoted."""
+        if not await tx.run(queries.delete_chat, {"user_id": user_id, "id": chat_id}):
             raise UnknownChat
+        await self._engine.delete_all(tx, Where(Entities(user=str(user_id), run=str(chat_id))))
 
     def read(
         self,
