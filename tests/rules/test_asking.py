@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from recollect.db.tenancy import SERVICE
+from recollect.db.tenancy import SERVICE, Transaction
 from recollect.engine.models import Addition, Entities, Message
 from recollect.llm.failures import ModelBudgetSpent, ModelFailed
 from recollect.rules.learning.pipeline import propose
@@ -345,14 +346,18 @@ async def test_the_same_words_are_the_same_rule_however_the_model_puts_it(
     assert [each.rule_text for each in await rules(ada)] == [RULE]
 
 
-async def test_a_model_is_shown_no_secret_of_other_memories(ada: Person, model: ModelServer) -> None:
+async def test_a_model_is_shown_memories_of_chats_alone_and_no_secret_in_them(
+    ada: Person, model: ModelServer
+) -> None:
     token = "ghp_" + "Zk3Qx81LmPv0" * 3
-    said = Addition(
-        messages=[Message(role="user", content=f"Coding conventions and corrections: push with {token}")],
-        entities=Entities(user=str(ada.id)),
-        infer=False,
-    )
-    await ada.do(lambda tx: ada.services.engine.add(tx, said))
+    for source, text in (("chat", f"push with {token}"), ("diary", "I broke down over them")):
+        said = Addition(
+            messages=[Message(role="user", content=f"Coding conventions and corrections: {text}")],
+            entities=Entities(user=str(ada.id)),
+            metadata={"source": source},
+            infer=False,
+        )
+        await ada.do(functools.partial(_remember, ada, said))
     await ada.add(talk("one", TABS))
     model.otherwise = answering()
 
@@ -362,6 +367,34 @@ async def test_a_model_is_shown_no_secret_of_other_memories(ada: Person, model: 
     [memory] = lines(asked, "memories")
     assert memory.startswith("Coding conventions and corrections: push with [secret: ")
     assert token not in asked.prompt
+    assert "broke down" not in asked.prompt
+
+
+async def _remember(who: Person, said: Addition, tx: Transaction) -> None:
+    await who.services.engine.add(tx, said)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [Says("", ended="refused"), Says({"rules": []}, ended="cut off"), Says("No JSON.")],
+    ids=["refused", "cut off", "invalid"],
+)
+async def test_a_question_without_a_usable_answer_spoils_none_of_the_others(
+    ada: Person, model: ModelServer, monkeypatch: pytest.MonkeyPatch, refusal: Says
+) -> None:
+    monkeypatch.setattr("recollect.rules.questions.MAX_CANDIDATES", 1)
+    await ada.add(talk("one", TABS), talk("two", BRANCH))
+
+    def behave(asked: Asked) -> Behaviour:
+        if "<rules>" not in asked.prompt and TABS not in lines(asked, "candidates")[0]:
+            return refusal
+        return answering(rule())(asked)
+
+    model.otherwise = behave
+    first = await extract(ada)
+    assert [each.rule_text for each in first.rules] == [rule()["rule_text"]]
+    with pytest.raises(ModelFailed):
+        await extract(ada)
 
 
 async def test_a_budget_that_ends_midway_keeps_what_was_paid_for(

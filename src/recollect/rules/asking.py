@@ -10,8 +10,9 @@ from recollect.db.tenancy import Caller
 from recollect.engine.context import tokens_in
 from recollect.engine.extraction.tongue import likely_languages
 from recollect.engine.language import terms_of
+from recollect.errors import RecollectError
 from recollect.kit.text import one_line
-from recollect.llm.failures import ModelBudgetSpent
+from recollect.llm.failures import AnswerTooLong, InvalidAnswer, ModelBudgetSpent, ModelRefused
 from recollect.llm.service import Llm
 from recollect.rules.candidates import Candidate
 from recollect.rules.learning.clustering import Statement
@@ -56,17 +57,23 @@ class Asking:
 
     async def ask(self, questions: Sequence[Question], tick: Tick) -> list[Checked]:
         """What the model makes of the candidates, and does not refute. If the day's budget ends midway, of
-        the questions until then: else they would be asked, and paid for, again every day."""
+        the questions until then: else they would be asked, and paid for, again every day. A question that the
+        model has no usable answer to, as somebody's words may bring about, spoils none of the others."""
         standing: list[Checked] = []
+        failure: RecollectError | None = None
         for question in questions:
             try:
                 standing += await self._unrefuted(await self._proposed(question))
-            except ModelBudgetSpent:
-                if not self.answered:
-                    raise
+            except ModelBudgetSpent as spent:
+                failure = spent
                 break
+            except (AnswerTooLong, InvalidAnswer, ModelRefused) as error:
+                failure = error
+                continue
             self.answered.append(question)
             await tick()
+        if failure is not None and not self.answered:
+            raise failure
         return standing
 
     async def _proposed(self, question: Question) -> list[Checked]:

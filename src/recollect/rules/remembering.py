@@ -14,6 +14,7 @@ from recollect.rules.material import Material, Place
 
 SIMILAR = "coding conventions and repeated corrections"
 SIMILAR_SHOWN = 10
+FROM_CHAT = "chat"
 _GAP = re.compile(r"\s{2,}")
 
 
@@ -37,7 +38,7 @@ class Remembering:
                 # One turn at a time: the same request is known again, the same turn among others is not.
                 messages=[Message(role="user", content=said[:MAX_TEXT], occurred_at=turn.at)],
                 entities=Entities(user=str(user_id), run=place[0]),
-                metadata={"source": "chat"},
+                metadata={"source": FROM_CHAT},
                 infer=False,
             )
             async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
@@ -47,7 +48,9 @@ class Remembering:
         return kept
 
     async def similar(self, user_id: UUID) -> list[str]:
-        """What the user has said before that is like a convention or a correction, with secrets masked."""
-        wanted = Wanted(SIMILAR, Where(Entities(user=str(user_id))), limit=SIMILAR_SHOWN)
+        """What the user has said before that is like a convention or a correction, with secrets masked. In
+        chats: what else is remembered of them is none of their colleagues' concern."""
+        where = Where(Entities(user=str(user_id)), filters={"metadata": {"source": FROM_CHAT}})
+        wanted = Wanted(SIMILAR, where, limit=SIMILAR_SHOWN)
         async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
             return [mask(found.text).text for found in await self._engine.search(tx, wanted)]
