@@ -69,6 +69,11 @@ class DiffQuery(Model):
     ] = None
 
 
+class HistoryPage(PageQuery):
+    # A version may bring a whole document with it.
+    limit: Annotated[int, Field(ge=1, le=100, description="At most this many."), Digits] = 100
+
+
 class BlameQuery(Model):
     path: Annotated[
         Text,
@@ -221,7 +226,7 @@ async def replace_profile(
     responses=responses(404),
 )
 async def list_versions(
-    user_id: Owner, wanted: Annotated[PageQuery, Query()], tx: Reading, recollect: Recollect
+    user_id: Owner, wanted: Annotated[HistoryPage, Query()], tx: Reading, recollect: Recollect
 ) -> Any:
     async def fetch(after: list[Any] | None, limit: int) -> list[Version]:
         return await recollect.profile.history(tx, user_id, before=after[0] if after else None, limit=limit)
