@@ -104,11 +104,15 @@ async def test_a_secret_is_masked(ana: Person) -> None:
         {"chats": [{"session": "s1", "messages": [{"role": "nobody", "content": "x"}]}]},
         {"chats": [{"session": "s1", "messages": [{"role": "user", "content": 1}]}]},
         {"chats": [{"session": "s1", "messages": [TABS]}] * 101},
-        {"chats": [{"session": "s1", "messages": [TABS]}], "project_id": str(uuid4())},
     ],
 )
 async def test_what_does_not_fit_is_refused(ana: Person, wrong: dict[str, Any]) -> None:
     assert_problem(await ana.http.post(CHATS, json=wrong), 422)
+
+
+async def test_a_project_is_named_with_its_workspace(ana: Person) -> None:
+    wanted = {"chats": [told("s1", TABS)], "project_id": str(uuid4())}
+    assert_problem(await ana.http.post(CHATS, json=wanted), 404)
     assert (await ana.http.get(CHATS)).json() == {"data": []}
 
 

@@ -43,7 +43,7 @@ async def services(services: Services) -> Services:
     """With two scheduled jobs of the tests: one for all, one for each workspace."""
     services.jobs.offer(
         # Once a year, so that no test meets the end of a period.
-        Task("test.update", _done, every="0 0 1 1 *", cron="memory-update"),
+        Task("test.update", _done, every="0 0 1 1 *", cron="test-update"),
         Task("test.digest", _done, every="0 0 1 1 *", cron="digest", per_workspace=True),
     )
     return replace(services, schedule=Schedule(services.jobs, {"retention": "off"}))
@@ -76,8 +76,8 @@ async def end_period(database_url: str) -> None:
 async def test_a_job_runs_once_in_its_period_however_often_it_is_asked_for(
     services: Services, scheduler: httpx.AsyncClient, database_url: str
 ) -> None:
-    first = await scheduler.post("/api/cron/memory-update")
-    assert (first.status_code, first.json()["is_new"], first.json()["job"]) == (202, True, "memory-update")
+    first = await scheduler.post("/api/cron/test-update")
+    assert (first.status_code, first.json()["is_new"], first.json()["job"]) == (202, True, "test-update")
     run = UUID(first.json()["run"])
     async with working(services):
         ended = await until_ended(services, run)
@@ -89,13 +89,13 @@ async def test_a_job_runs_once_in_its_period_however_often_it_is_asked_for(
     )
 
     for method in ("POST", "GET"):
-        again = await scheduler.request(method, "/api/cron/memory-update")
+        again = await scheduler.request(method, "/api/cron/test-update")
         assert (again.status_code, again.json()) == (200, {**first.json(), "is_new": False})
     assert await runs_of(database_url, "test.update") == [(run, "cron", None)]
 
 
 async def test_a_scheduler_that_can_only_get_is_served_too(scheduler: httpx.AsyncClient) -> None:
-    answer = await scheduler.get("/api/cron/memory-update")
+    answer = await scheduler.get("/api/cron/test-update")
     assert (answer.status_code, answer.json()["is_new"]) == (202, True)
 
 
@@ -104,7 +104,7 @@ async def test_twenty_calls_at_once_are_one_run(
 ) -> None:
     runs: list[UUID] = []
     for _ in ("the first period of all", "the next one"):
-        answers = await asyncio.gather(*(scheduler.post("/api/cron/memory-update") for _ in range(20)))
+        answers = await asyncio.gather(*(scheduler.post("/api/cron/test-update") for _ in range(20)))
 
         assert sorted(answer.status_code for answer in answers) == [200] * 19 + [202]
         [run] = {UUID(answer.json()["run"]) for answer in answers}
@@ -118,12 +118,12 @@ async def test_twenty_calls_at_once_are_one_run(
 async def test_in_the_next_period_it_runs_again(
     services: Services, scheduler: httpx.AsyncClient, database_url: str
 ) -> None:
-    first = (await scheduler.post("/api/cron/memory-update")).json()["run"]
+    first = (await scheduler.post("/api/cron/test-update")).json()["run"]
     async with working(services):
         await until_ended(services, UUID(first))
     await end_period(database_url)
 
-    second = await scheduler.post("/api/cron/memory-update")
+    second = await scheduler.post("/api/cron/test-update")
 
     assert (second.status_code, second.json()["is_new"]) == (202, True)
     assert second.json()["run"] != first
@@ -157,7 +157,7 @@ async def test_a_job_of_each_workspace_is_queued_for_each(
 
 async def test_an_unknown_job_is_told_with_those_that_there_are(scheduler: httpx.AsyncClient) -> None:
     problem = assert_problem(await scheduler.post("/api/cron/nonsense"), 404, "unknown_schedule")
-    for known in ("bank-purge", "digest", "memory-update", "retention"):
+    for known in ("bank-purge", "digest", "test-update", "retention"):
         assert known in problem["detail"]
 
 
@@ -182,7 +182,7 @@ async def test_without_the_secret_nothing_runs_and_nothing_is_told(
     answers = [
         await anonymous.request(method, f"/api/cron/{job}", headers=headers)
         for method in ("GET", "POST")
-        for job in ("memory-update", "nonsense")
+        for job in ("test-update", "nonsense")
     ]
 
     for answer in answers:
@@ -193,7 +193,7 @@ async def test_without_the_secret_nothing_runs_and_nothing_is_told(
 
 
 async def test_no_users_key_stands_for_the_secret(admin: Person) -> None:
-    assert_problem(await admin.http.post("/api/cron/memory-update"), 401, "wrong_secret")
+    assert_problem(await admin.http.post("/api/cron/test-update"), 401, "wrong_secret")
 
 
 @pytest.mark.parametrize("unusable", [None, " "])
@@ -265,7 +265,7 @@ async def test_only_jobs_that_are_done_per_workspace_have_hours(ana: Person, tea
         await ana.http.put(f"{team}/nonsense", json={"cron": DAILY}), 404, "unknown_schedule"
     )
     assert "digest" in known["detail"]
-    refused = await ana.http.put(f"{team}/memory-update", json={"cron": DAILY})
+    refused = await ana.http.put(f"{team}/test-update", json={"cron": DAILY})
     assert "for all at once" in assert_problem(refused, 422)["detail"]
 
 

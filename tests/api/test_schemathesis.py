@@ -20,9 +20,13 @@ CONFIGURATION = """
 [parameters]
 "path.userId" = "{user_id}"
 
-# Beside the ids of memories stand these words; with a method that they do not have, they are read as an id.
+# Beside ids stand these words; with a method that they do not have, they are read as an id.
 [[operations]]
 include-path-regex = "^/api/memories/(search|context|entities)$"
+phases.coverage.unexpected-methods = []
+
+[[operations]]
+include-path-regex = "^/api/(chats/consent|rules/(extract|approved|runs|prompts))$"
 phases.coverage.unexpected-methods = []
 """
 

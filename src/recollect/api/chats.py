@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, StrictBool, StringConstraints
 
 from recollect.access.models import Model, Moment
 from recollect.api.memories import InWorkspace
@@ -85,7 +85,7 @@ class ChatPage(Page[HistoryTurn]):
 class Said(Model):
     """What the caller says to the analysis of their chats."""
 
-    granted: bool
+    granted: StrictBool
     workspace_id: InWorkspace = None
 
 

@@ -1,6 +1,5 @@
 -- chain
--- A version, the latest up to the one wanted, with all that it is built on back to its checkpoint: that is
--- whole, and its patch is of no use.
+-- A version, the latest up to the one wanted, with all that it is built on back to its checkpoint.
 with target as (
   select s.version from user_memory_snapshots s
   where s.user_id = %(user_id)s and s.version <= %(version)s order by s.version desc limit 1
@@ -54,15 +53,14 @@ select version, created_at, actor, origin, source_description, is_full_snapshot,
 where user_id = %(user_id)s and version < %(before)s order by version desc limit %(limit)s
 
 -- crowded_profiles
--- A page of profiles that have checkpoints to spare: those before the latest few, save each hundredth or so
--- and those that spare reading a large patch.
+-- A page of profiles that have checkpoints to spare.
 select s.user_id, max(s.version) as upto from user_memory_snapshots s
 where s.user_id > %(after)s and s.is_full_snapshot and s.version > 1 and s.version %% %(kept_every)s <> 0
   and octet_length(s.patch::text) <= %(large)s
 group by s.user_id having count(*) > %(kept_latest)s order by s.user_id limit %(limit)s
 
 -- spare_checkpoints
--- A profile's checkpoints that can be made again from an earlier one, oldest first.
+-- Checkpoints to spare: before the latest few, not each tenth, and not one that spares reading a large patch.
 select version from user_memory_snapshots
 where user_id = %(user_id)s and is_full_snapshot and version > 1 and version %% %(kept_every)s <> 0
   and octet_length(patch::text) <= %(large)s

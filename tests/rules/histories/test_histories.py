@@ -12,7 +12,7 @@ import pytest
 from recollect.access.membership_models import NamedProject
 from recollect.access.roles import RoleTooLow
 from recollect.db.tenancy import SERVICE
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import NotFound
 from recollect.rules.histories.models import UnknownChat
 from recollect.rules.histories.service import BATCH_TURNS
 from tests.rules.histories.conftest import NOON, Person, chat
@@ -182,7 +182,7 @@ async def test_a_project_is_one_of_the_workspace(ana: Person, ben: Person) -> No
     assert [each.project_id for each in await ana.chats()] == [mine.id]
     with pytest.raises(NotFound):
         await ana.add(chat("Else."), workspace=shop, project=foreign.id)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(NotFound, match="workspace"):
         await ana.add(chat("Else."), project=mine.id)
 
 

@@ -12,7 +12,7 @@ from recollect.access.roles import role_decides
 from recollect.access.store import queries as access_queries
 from recollect.db.tenancy import Transaction
 from recollect.engine.models import Entities, MemoryEngine, Where
-from recollect.errors import InvalidInput
+from recollect.errors import NotFound
 from recollect.kit.secret import ServerSecret
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.histories import store
@@ -122,7 +122,7 @@ class Histories:
         if workspace is not None:
             await tx.one(access_queries.get_workspace, {"id": workspace})
         elif project is not None:
-            raise InvalidInput("A project belongs to a workspace: name both.")
+            raise NotFound("There is no such project outside of a workspace: name both.")
         if project is not None:
             await tx.one(queries.project_in, {"project": project, "workspace": workspace})
 
