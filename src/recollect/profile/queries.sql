@@ -1,19 +1,20 @@
 -- chain
--- A version, the latest up to the one wanted, with all that it is built on back to its checkpoint.
+-- A version, the latest up to the one wanted, with all that it is built on back to its checkpoint, in one row.
 with target as (
   select s.version from user_memory_snapshots s
   where s.user_id = %(user_id)s and s.version <= %(version)s order by s.version desc limit 1
 ), base as (
-  select s.version from user_memory_snapshots s, target t
+  select s.version, s.full_snapshot_content from user_memory_snapshots s, target t
   where s.user_id = %(user_id)s and s.version <= t.version and s.is_full_snapshot order by s.version desc limit 1
 )
-select s.version, case when s.version <> (select b.version from base b) then s.patch end as patch,
-       case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
-       s.checksum, s.created_at
-from user_memory_snapshots s
-where s.user_id = %(user_id)s and s.version >= coalesce((select b.version from base b), 1)
-  and s.version <= (select t.version from target t)
-order by s.version
+select jsonb_agg(s.version order by s.version) as versions,
+       jsonb_agg(case when s.version <> b.version then s.patch end order by s.version) as patches,
+       string_agg(s.checksum, '' order by s.version) as checksums, max(s.created_at) as created_at,
+       (select b.full_snapshot_content from base b) as content
+from target t left join base b on true
+join user_memory_snapshots s
+  on s.user_id = %(user_id)s and s.version >= coalesce(b.version, 1) and s.version <= t.version
+having count(*) > 0
 
 -- chain_at
 -- The same for a moment.
@@ -21,16 +22,17 @@ with target as (
   select s.version from user_memory_snapshots s
   where s.user_id = %(user_id)s and s.created_at <= %(at)s order by s.created_at desc limit 1
 ), base as (
-  select s.version from user_memory_snapshots s, target t
+  select s.version, s.full_snapshot_content from user_memory_snapshots s, target t
   where s.user_id = %(user_id)s and s.version <= t.version and s.is_full_snapshot order by s.version desc limit 1
 )
-select s.version, case when s.version <> (select b.version from base b) then s.patch end as patch,
-       case when s.version = (select b.version from base b) then s.full_snapshot_content end as content,
-       s.checksum, s.created_at
-from user_memory_snapshots s
-where s.user_id = %(user_id)s and s.version >= coalesce((select b.version from base b), 1)
-  and s.version <= (select t.version from target t)
-order by s.version
+select jsonb_agg(s.version order by s.version) as versions,
+       jsonb_agg(case when s.version <> b.version then s.patch end order by s.version) as patches,
+       string_agg(s.checksum, '' order by s.version) as checksums, max(s.created_at) as created_at,
+       (select b.full_snapshot_content from base b) as content
+from target t left join base b on true
+join user_memory_snapshots s
+  on s.user_id = %(user_id)s and s.version >= coalesce(b.version, 1) and s.version <= t.version
+having count(*) > 0
 
 -- stretch
 -- A stretch of versions, one after another, with whatever checkpoints are among them.

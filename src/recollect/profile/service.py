@@ -298,8 +298,8 @@ class Profile:
     ) -> Snapshot:
         if version is not None and at is not None:
             raise InvalidInput("Ask for a version or for a moment, not for both.")
-        rows = await store.chain(tx, user_id, version=version, at=at, last=last)
-        found = store.rebuilt(rows) if rows else Snapshot(0, self._empty(), None)
+        chain = await store.chain(tx, user_id, version=version, at=at, last=last)
+        found = store.rebuilt(chain) if chain else Snapshot(0, self._empty(), None)
         if version is not None and found.version != version:
             raise UnknownVersion(f"The profile has no version {version}; its latest is {found.version}.")
         return found

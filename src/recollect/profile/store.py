@@ -26,6 +26,7 @@ from recollect.profile.models import (
 queries = Queries(__package__)
 
 LATEST = 2**31 - 1
+CHECKSUM_BYTES = 32
 Row = Mapping[str, Any]
 
 
@@ -36,28 +37,28 @@ async def chain(
     version: int | None = None,
     at: datetime | None = None,
     last: bool = False,
-) -> list[dict[str, Any]]:
+) -> dict[str, Any] | None:
     """What a version is made of: a checkpoint, and the patches after it."""
     if at is not None:
-        return await tx.all(queries.chain_at, {"user_id": user_id, "at": at}, last=last)
+        return await tx.maybe(queries.chain_at, {"user_id": user_id, "at": at}, last=last)
     parameters = {"user_id": user_id, "version": LATEST if version is None else version}
-    return await tx.all(queries.chain, parameters, last=last)
+    return await tx.maybe(queries.chain, parameters, last=last)
 
 
-def rebuilt(rows: Sequence[Row]) -> Snapshot:
+def rebuilt(found: Row) -> Snapshot:
     """The version that a chain ends with; an error that names the version where the chain is broken."""
-    first, last = rows[0], rows[-1]
-    if first["content"] is None:
-        raise DamagedHistory(f"The checkpoint that version {last['version']} is built on is missing.")
-    if last["version"] - first["version"] != len(rows) - 1:
-        raise DamagedHistory(_where(rows))
+    versions = found["versions"]
+    if found["content"] is None:
+        raise DamagedHistory(f"The checkpoint that version {versions[-1]} is built on is missing.")
+    if versions[-1] - versions[0] != len(versions) - 1:
+        raise DamagedHistory(_where(found))
     try:
-        document: Document = patches.replay(first["content"], [row["patch"] for row in rows[1:]])
+        document: Document = patches.replay(found["content"], found["patches"][1:])
     except (patches.InvalidPatch, patches.PatchFailed) as error:
-        raise DamagedHistory(_where(rows)) from error
-    if checksum(document) != last["checksum"]:
-        raise DamagedHistory(_where(rows))
-    return Snapshot(last["version"], document, last["created_at"])
+        raise DamagedHistory(_where(found)) from error
+    if checksum(document) != found["checksums"][-CHECKSUM_BYTES:]:
+        raise DamagedHistory(_where(found))
+    return Snapshot(versions[-1], document, found["created_at"])
 
 
 def following(document: Document, version: int, row: Row) -> Document:
@@ -71,10 +72,18 @@ def following(document: Document, version: int, row: Row) -> Document:
     return made
 
 
-def _where(rows: Sequence[Row]) -> str:
+def _where(found: Row) -> str:
     """Which version of a chain is the first that is not what it was when it was stored."""
-    document: Document = rows[0]["content"]
-    if checksum(document) != rows[0]["checksum"]:
+    known = [
+        found["checksums"][at : at + CHECKSUM_BYTES]
+        for at in range(0, len(found["checksums"]), CHECKSUM_BYTES)
+    ]
+    rows = [
+        {"version": version, "patch": patch, "checksum": each}
+        for version, patch, each in zip(found["versions"], found["patches"], known, strict=True)
+    ]
+    document: Document = found["content"]
+    if checksum(document) != known[0]:
         return f"Version {rows[0]['version']}: its checkpoint is not what was stored."
     for before, row in pairwise(rows):
         document = following(document, before["version"], row)
