@@ -31,11 +31,9 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
         _say_which_facts(case)
     if case.path.startswith("/api/memories"):
         _say_what_is_meant(case)
+    if case.path == "/api/chats":
+        _say_something_in_chats(case.body)
     # Any JSON includes numbers beyond 64 bits.
-    if case.path == "/api/chats" and isinstance(case.body, dict):
-        for message in (each for chat in case.body["chats"] for each in chat["messages"]):
-            if isinstance(message["content"], list):
-                message["content"] = [{"type": "text", "text": "something"}]
     if case.path.startswith("/api/brain") and isinstance(case.body, dict):
         case.body |= {name: {"any": "thing"} for name in ("arguments", "fields") if name in case.body}
 
@@ -73,6 +71,13 @@ def _keep_json_storable(body: Any) -> None:
     for name in ("metadata", "extra_metadata"):
         if isinstance(body, dict) and body.get(name):
             body[name] = {"any": ["thing", 1, None]}
+
+
+def _say_something_in_chats(body: Any) -> None:
+    # Any JSON includes numbers beyond 64 bits.
+    for message in (each for chat in (body or {}).get("chats", ()) for each in chat["messages"]):
+        if isinstance(message["content"], list):
+            message["content"] = [{"type": "text", "text": "something"}]
 
 
 def _say_which_facts(case: Any) -> None:
