@@ -25,14 +25,13 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
     if isinstance(case.body, dict) and case.body.get("rut") is not None:
         case.body["rut"] = "12.345.678-5"
     _keep_json_storable(case.body)
+    _say_something_in_chats(case.body)
     if "/profile" in case.path:
         _fit_the_profile(case)
     if "/brain" in case.path:
         _say_which_facts(case)
     if case.path.startswith("/api/memories"):
         _say_what_is_meant(case)
-    if case.path == "/api/chats":
-        _say_something_in_chats(case.body)
     # Any JSON includes numbers beyond 64 bits.
     if case.path.startswith("/api/brain") and isinstance(case.body, dict):
         case.body |= {name: {"any": "thing"} for name in ("arguments", "fields") if name in case.body}
@@ -75,7 +74,8 @@ def _keep_json_storable(body: Any) -> None:
 
 def _say_something_in_chats(body: Any) -> None:
     # Any JSON includes numbers beyond 64 bits.
-    for message in (each for chat in (body or {}).get("chats", ()) for each in chat["messages"]):
+    chats = body.get("chats", ()) if isinstance(body, dict) else ()
+    for message in (each for chat in chats for each in chat["messages"]):
         if isinstance(message["content"], list):
             message["content"] = [{"type": "text", "text": "something"}]
 
