@@ -39,9 +39,7 @@ async def chain(
     last: bool = False,
 ) -> dict[str, Any] | None:
     """What a version is made of: a checkpoint, and the patches after it."""
-    if at is not None:
-        return await tx.maybe(queries.chain_at, {"user_id": user_id, "at": at}, last=last)
-    parameters = {"user_id": user_id, "version": LATEST if version is None else version}
+    parameters = {"user_id": user_id, "version": LATEST if version is None else version, "at": at}
     return await tx.maybe(queries.chain, parameters, last=last)
 
 
