@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +14,8 @@ from recollect.bootstrap import Services, build_services
 from recollect.db import database as databases
 from recollect.kit.secret import ServerSecret
 from recollect.rules.chats.models import Chat
+from recollect.rules.material import Asked
+from recollect.rules.models import Extracted, Rule, RuleQuery, Run
 from recollect.settings import Settings
 from tests.conftest import SECRET, make_settings
 from tests.rules.histories.conftest import Person, chat, person
@@ -27,6 +30,30 @@ ONCE = "Thanks, that works. What does this function return?"
 def talk(session: str, *said: str) -> Chat:
     """A chat in which the user says these things, and the assistant nods."""
     return chat(*(each for text in said for each in (text, "Done.")), session=session)
+
+
+async def extract(who: Person, workspace: UUID | None = None, **more: Any) -> Extracted:
+    return await who.services.extractor.extract(Asked(who.id, workspace, **more))
+
+
+async def rules(who: Person, workspace: UUID | None = None, **wanted: Any) -> list[Rule]:
+    return list(await who.do(lambda tx: who.services.rules.list(tx, RuleQuery(workspace, **wanted))))
+
+
+async def runs(who: Person, workspace: UUID | None = None) -> list[Run]:
+    return list(await who.do(lambda tx: who.services.rules.runs(tx, workspace=workspace)))
+
+
+@pytest.fixture
+async def ana(services: Services) -> Person:
+    who = await person(services, "ana")
+    await who.agrees()
+    return who
+
+
+@pytest.fixture
+async def ben(services: Services) -> Person:
+    return await person(services, "ben")
 
 
 @pytest.fixture

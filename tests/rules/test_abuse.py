@@ -19,37 +19,11 @@ from recollect.llm.failures import ModelAway
 from recollect.rules import store, tasks
 from recollect.rules.extraction import LEASE
 from recollect.rules.histories.models import HistoryTurn
-from recollect.rules.material import Asked
-from recollect.rules.models import Extracted, Rule, RuleQuery, Run
 from recollect.rules.store import queries
-from tests.rules.conftest import BRANCH, TABS, TABS_AGAIN, talk
-from tests.rules.histories.conftest import Person, person
+from tests.rules.conftest import BRANCH, TABS, TABS_AGAIN, extract, rules, runs, talk
+from tests.rules.histories.conftest import Person
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def ana(services: Services) -> Person:
-    who = await person(services, "ana")
-    await who.agrees()
-    return who
-
-
-@pytest.fixture
-async def ben(services: Services) -> Person:
-    return await person(services, "ben")
-
-
-async def extract(who: Person, workspace: UUID | None = None, **more: Any) -> Extracted:
-    return await who.services.extractor.extract(Asked(who.id, workspace, **more))
-
-
-async def rules(who: Person, workspace: UUID | None = None) -> list[Rule]:
-    return list(await who.do(lambda tx: who.services.rules.list(tx, RuleQuery(workspace))))
-
-
-async def runs(who: Person, workspace: UUID | None = None) -> list[Run]:
-    return list(await who.do(lambda tx: who.services.rules.runs(tx, workspace=workspace)))
 
 
 async def begin(who: Person, workspace: UUID | None = None) -> UUID:

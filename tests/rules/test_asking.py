@@ -6,7 +6,6 @@ import functools
 import json
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -15,8 +14,8 @@ from recollect.engine.models import Addition, Entities, Message
 from recollect.llm.failures import ModelBudgetSpent, ModelFailed
 from recollect.rules.learning.pipeline import propose
 from recollect.rules.material import Asked as Wanted
-from recollect.rules.models import Extracted, NewPrompt, PromptChange, Rule, RuleQuery, Run
-from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, talk
+from recollect.rules.models import NewPrompt, PromptChange
+from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, extract, rules, runs, talk
 from tests.rules.histories.conftest import Person, chat
 from tests.support.model_server import Asked, Behaviour, Fails, ModelServer, Says
 
@@ -46,18 +45,6 @@ def lines(asked: Asked, tag: str) -> list[Any]:
     """What a question holds between two tags."""
     inside = asked.prompt.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0]
     return [json.loads(line) for line in inside.splitlines()]
-
-
-async def extract(who: Person, workspace: UUID | None = None, **more: Any) -> Extracted:
-    return await who.services.extractor.extract(Wanted(who.id, workspace, **more))
-
-
-async def rules(who: Person) -> list[Rule]:
-    return list(await who.do(lambda tx: who.services.rules.list(tx, RuleQuery())))
-
-
-async def runs(who: Person) -> list[Run]:
-    return list(await who.do(who.services.rules.runs))
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])

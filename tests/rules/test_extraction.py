@@ -20,37 +20,13 @@ from recollect.rules import store
 from recollect.rules.extraction import LEASE
 from recollect.rules.histories.models import HistoryTurn, UnknownChat
 from recollect.rules.material import Asked
-from recollect.rules.models import Extracted, ExtractionUnderWay, NewPrompt, Rule, RuleQuery, Run, Status
+from recollect.rules.models import ExtractionUnderWay, NewPrompt, Rule, Status
 from recollect.rules.store import queries
-from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, opened, talk
+from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, extract, opened, rules, runs, talk
 from tests.rules.histories.conftest import Person, person
 from tests.support.engines import settings_for
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def ana(services: Services) -> Person:
-    who = await person(services, "ana")
-    await who.agrees()
-    return who
-
-
-@pytest.fixture
-async def ben(services: Services) -> Person:
-    return await person(services, "ben")
-
-
-async def extract(who: Person, workspace: UUID | None = None, **more: Any) -> Extracted:
-    return await who.services.extractor.extract(Asked(who.id, workspace, **more))
-
-
-async def rules(who: Person, **wanted: Any) -> list[Rule]:
-    return list(await who.do(lambda tx: who.services.rules.list(tx, RuleQuery(**wanted))))
-
-
-async def runs(who: Person, workspace: UUID | None = None) -> list[Run]:
-    return list(await who.do(lambda tx: who.services.rules.runs(tx, workspace=workspace)))
 
 
 async def decide(who: Person, rule: Rule, status: Status, reason: str | None = None) -> Rule:
