@@ -43,11 +43,11 @@ def _processors() -> tuple[list[structlog.typing.Processor], structlog.typing.Pr
     return shared, structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer()
 
 
-def without_values(raised: structlog.typing.ExcInfo) -> str:
+def without_values(exc_info: structlog.typing.ExcInfo) -> str:
     """Where an error came from and what it is. Postgres and pydantic say on the lines after the first which
     values were at fault, and those are somebody's."""
     told = []
-    for error in reversed([*_leading_to(raised[1])]):
+    for error in reversed([*_leading_to(exc_info[1])]):
         first_line = str(error).partition("\n")[0]
         told += [*traceback.format_tb(error.__traceback__), f"{type(error).__qualname__}: {first_line}\n"]
     return "".join(told).rstrip()

@@ -41,7 +41,7 @@ class SharedMemoryProcessor:
         if chat_id is None:
             return {"rules": [], "rules_count": 0, "chat_history_id": None, "run": None}
         extracted = await self._extractor.extract(
-            Asked(owner, kept and kept.workspace_id, chat_ids=[chat_id])
+            Asked(owner, kept.workspace_id if kept else None, chat_ids=[chat_id])
         )
         return {
             "rules": [
