@@ -1,24 +1,27 @@
 -- chain
 -- The version wanted or that of a moment, with all that it is built on back to its checkpoint, in one row.
-with target as (
-  select s.version from user_memory_snapshots s
-  where s.user_id = %(user_id)s and s.version <= case when %(at)s::timestamptz is null then %(version)s else coalesce(
+-- Bounds are taken from rows as they are: under row security an index is not entered by what is worked out beside it.
+with upto as (
+  select case when %(at)s::timestamptz is null then %(version)s else coalesce(
     (select a.version from user_memory_snapshots a
-     where a.user_id = %(user_id)s and a.created_at <= %(at)s order by a.created_at desc limit 1), 0) end
+     where a.user_id = %(user_id)s and a.created_at <= %(at)s order by a.created_at desc limit 1), 0) end as version
+), target as (
+  select s.version from user_memory_snapshots s
+  where s.user_id = %(user_id)s and s.version <= (select u.version from upto u)
   order by s.version desc limit 1
 ), base as (
   select s.version, s.full_snapshot_content from user_memory_snapshots s
   where s.user_id = %(user_id)s and s.version <= (select t.version from target t) and s.is_full_snapshot
   order by s.version desc limit 1
+), since as (
+  select coalesce((select b.version from base b), 1) as version
 )
 select jsonb_agg(s.version order by s.version) as versions,
        jsonb_agg(case when s.version <> (select b.version from base b) then s.patch end order by s.version) as patches,
        string_agg(s.checksum, '' order by s.version) as checksums, max(s.created_at) as created_at,
        (select b.full_snapshot_content from base b) as content
 from user_memory_snapshots s
--- Each bound by itself, so that the index is entered at the checkpoint, and not at the first version of all.
-where s.user_id = %(user_id)s and s.version >= coalesce((select b.version from base b), 1)
-  and s.version <= (select t.version from target t)
+where s.user_id = %(user_id)s and s.version >= (select b.version from since b) and s.version <= (select t.version from target t)
 having count(*) > 0
 
 -- stretch
