@@ -28,7 +28,7 @@ from recollect.rules.learning.clauses import Clause
 SPACED = ("english", "spanish", "portuguese", "french", "german", "italian")
 KINDS = (
     "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
-    "wronged", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
+    "wronged", "conduct", "standard", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
@@ -98,7 +98,7 @@ def tongue(name: str) -> Tongue:
     edges = ("", "") if told.get("unspaced") else (r"(?<!\w)", r"(?!\w)")
 
     def pattern(key: str) -> Pattern[str]:
-        return re.compile(f"{edges[0]}(?:{_lines(told[key])}){edges[1]}")
+        return re.compile(f"{edges[0]}(?:{_lines(told.get(key, '(?!)'))}){edges[1]}")
 
     return Tongue(
         name=name,
