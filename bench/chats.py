@@ -21,8 +21,8 @@ from recollect.settings import Settings
 
 DATA = Path(__file__).parents[2] / "shared" / "rules-eval" / "raw"
 SMALL, LARGE = 10_000_000, 1_000_000_000
-# What is larger comes in several files.
-FILE = 300_000_000
+# A very long session; what is larger comes in several files.
+FILE = 50_000_000
 MEGABYTE = 1_000_000
 
 _CHANGED = re.compile(rb'"(uuid|parentUuid|text|content)":\s?"')
