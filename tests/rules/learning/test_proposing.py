@@ -131,3 +131,11 @@ def test_the_surest_comes_first() -> None:
 def test_an_empty_chat_proposes_nothing() -> None:
     assert not proposed()
     assert not proposed(chat(), chat("", " ", "\0"))
+
+
+def test_what_was_said_hundreds_of_times_is_quoted_from_the_first_and_the_latest() -> None:
+    said = "Never use print for logging in the services."
+    proposal = only(proposed(*(chat(said, session=f"{number}", day=number) for number in range(150))))
+
+    sessions = [evidence.session for evidence in proposal.evidence]
+    assert sessions == ["0", *(f"{number}" for number in range(51, 150))]

@@ -17,6 +17,8 @@ from recollect.rules.learning.wording import category_of, is_plain, rule_text
 # What another session and another author add to the log-odds of what was said once.
 _PER_SESSION = 0.5
 _PER_AUTHOR = 0.7
+# Nobody reads more quotes than this; the first and the latest tell how long it has been asked for.
+_MOST_QUOTES = 100
 _SAID_AS_RULE = frozenset({"lasting", "duty", "custom", "note"})
 
 
@@ -103,6 +105,7 @@ def kind_of(cluster: Cluster) -> Kind:
 
 
 def _evidence(cluster: Cluster) -> tuple[Evidence, ...]:
+    said = cluster.statements
     return tuple(
         Evidence(
             quote=each.turn.text[each.scored.heard.clause.start : each.scored.heard.clause.end],
@@ -111,5 +114,5 @@ def _evidence(cluster: Cluster) -> tuple[Evidence, ...]:
             turn=each.turn.number,
             author=each.chat.author,
         )
-        for each in cluster.statements
+        for each in (said if len(said) <= _MOST_QUOTES else [said[0], *said[1 - _MOST_QUOTES :]])
     )
