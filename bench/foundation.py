@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import UUID
 
 import httpx
+import psutil
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -59,6 +60,17 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def postgres_seconds(home: Path) -> float:
+    """What the server there has worked so far, whoever else was working on this machine."""
+    seconds = 0.0
+    for process in psutil.process_iter(["cwd", "cpu_times"]):
+        folder, times = process.info["cwd"], process.info["cpu_times"]
+        if times is not None and folder and Path(folder).is_relative_to(home):
+            # Of connections that have ended, their parent knows.
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ import httpx
 import psutil
 import psycopg
 
-from bench.foundation import free_port, serving
+from bench.foundation import free_port, postgres_seconds, serving
 from bench.report import Figure, at_least, at_most
 from recollect.access.membership_models import NamedWorkspace, NewWorkspaceMember
 from recollect.access.models import NewKey, NewUser
@@ -227,13 +227,9 @@ async def _idling(home: Path) -> list[Figure]:
 
 
 def _cpu_seconds(home: Path, port: int) -> tuple[float, float]:
-    server = postgres = 0.0
-    for process in psutil.process_iter(["cmdline", "cwd", "cpu_times"]):
+    server = 0.0
+    for process in psutil.process_iter(["cmdline", "cpu_times"]):
         command, times = process.info["cmdline"] or [], process.info["cpu_times"]
-        if times is None:
-            continue
-        if "serve" in command and str(port) in command:
+        if times is not None and "serve" in command and str(port) in command:
             server += times.user + times.system
-        elif process.info["cwd"] and Path(process.info["cwd"]).is_relative_to(home):
-            postgres += times.user + times.system
-    return server, postgres
+    return server, postgres_seconds(home)

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import psycopg
 
+from bench.foundation import postgres_seconds
 from bench.report import Figure, at_least, at_most
 from recollect.access.models import NewUser
 from recollect.bootstrap import Services, open_services
@@ -193,19 +194,21 @@ async def _daily(services: Services) -> list[Figure]:
         await connection.execute("analyze")
         cursor = await connection.execute("select distinct user_id from activities order by 1")
         users = [row[0] for row in await cursor.fetchall()]
-    period, moments, memory = datetime.now(UTC), [time.perf_counter()], [_memory()]
+    period, memory = datetime.now(UTC), [_memory()]
+    begun, worked = time.perf_counter(), [_worked(services)]
     for begin in range(0, USERS, SHARE):
         share: Sequence[UUID] = users[begin : begin + SHARE]
         counts = await services.updater.update_some(share, period)
         assert counts["updated"] == len(share), counts
         if (begin + SHARE) % 1_000 == 0:
-            moments.append(time.perf_counter())
+            worked.append(_worked(services))
             memory.append(_memory())
-    first, last = moments[1] - moments[0], moments[-1] - moments[-2]
+    took = time.perf_counter() - begun
+    first, last = worked[1] - worked[0], worked[-1] - worked[-2]
     return [
         at_least(
             "users updated without a model",
-            USERS / (moments[-1] - moments[0]),
+            USERS / took,
             "a second",
             100,
             f"{USERS:,} users with 3 activities each, in one process",
@@ -215,7 +218,7 @@ async def _daily(services: Services) -> list[Figure]:
             last / first,
             "times as long",
             1.2,
-            f"{last:.1f} s against {first:.1f} s",
+            f"{last:.1f} s against {first:.1f} s of processors' time, Postgres included",
         ),
         at_most(
             "memory of the process, after 10,000 users against after 1,000",
@@ -225,6 +228,11 @@ async def _daily(services: Services) -> list[Figure]:
             f"{memory[-1]:.0f} MB against {memory[1]:.0f} MB",
         ),
     ]
+
+
+def _worked(services: Services) -> float:
+    """Seconds of processors so far: the clock would also tell what else the machine did."""
+    return time.process_time() + postgres_seconds(services.settings.home)
 
 
 def _memory() -> float:

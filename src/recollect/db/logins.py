@@ -118,11 +118,14 @@ async def _ensure_role(conn: Connection, login: Login) -> None:
     )
     name = Identifier(login.name)
     # Kept with the role, since a pooler passes no options on.
-    for setting, limit in (
+    for setting, value in (
         ("statement_timeout", login.statement_timeout),
         ("idle_in_transaction_session_timeout", IDLE_TIMEOUT),
+        # Statements keep the plan that they got when the tables were empty. At the price that pages have on a
+        # spinning disk that plan would be to read the whole table, however large it grows.
+        ("random_page_cost", "1.1"),
     ):
-        await conn.execute(SQL("alter role {} set {} = {}").format(name, Identifier(setting), Literal(limit)))
+        await conn.execute(SQL("alter role {} set {} = {}").format(name, Identifier(setting), Literal(value)))
     await conn.execute(
         SQL("alter role {} set search_path = {}").format(
             name, SQL(", ").join(map(Identifier, login.search_path))

@@ -141,6 +141,8 @@ def postgres_command(orders: Orders) -> list[str]:
         "unix_socket_directories": f'"{orders.socket_dir}"',
         "unix_socket_permissions": "0700",
         "max_connections": 100,
+        # Statements keep the plan that they got when tables were small, until these are looked at again.
+        "autovacuum_naptime": "10s",
         "timezone": "UTC",
         "log_timezone": "UTC",
         "logging_collector": "off",
