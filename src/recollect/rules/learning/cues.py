@@ -8,33 +8,52 @@ Each language is a file in ``tongues/`` with these lists:
 - ``wronged``: what was done is not what was asked for; ``did``: about what it did; ``rejects``: no;
 - ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
 - ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
-- ``nod``: words of which a turn may consist without asking for anything.
+- ``nod``: words of which a turn may consist without asking for anything;
+- ``common``, where the engine does not know the language: its commonest words, without those that English has.
+
+``strangers.toml`` has the common words of languages that have no file, lest they be taken for one that has.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from re import Pattern
+from typing import Any
 
-from recollect.engine.language import fold, languages_of, words_of
+from recollect.engine.language import CLEARLY, DEFAULT, fold, languages_of, uncommon, words_of
 from recollect.rules.learning.clauses import Clause
 
 # English first: it is the one in doubt, since the words of the trade are English everywhere.
-SPACED = ("english", "spanish", "portuguese", "french", "german", "italian")
+SPACED = (
+    DEFAULT, "spanish", "portuguese", "french", "german", "italian",
+    "dutch", "polish", "czech", "turkish", "vietnamese", "indonesian",
+)  # fmt: skip
+CYRILLIC = ("russian", "ukrainian")
+UNSPACED = ("chinese", "japanese", "korean")
+LANGUAGES = (*SPACED, *CYRILLIC, *UNSPACED)
+# A language without a file: no cue is known of it.
+UNKNOWN = "unknown"
 KINDS = (
     "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
     "wronged", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
+_HANGUL = re.compile(r"[\uac00-\ud7af]")
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
+# The letters by which Ukrainian is told from Russian.
+_UKRAINIAN = re.compile(r"[\u0404\u0406\u0407\u0454\u0456\u0457\u0490\u0491]")
 # As many letters of another script as a name or a quoted word would not have.
 _SEVERAL = 4
+# In a text of so many words, so large a share of them is common in its language, or it is another.
+_MANY_WORDS = 8
+_COMMON_SHARE = 0.1
+_NOWHERE = re.compile(r"(?!)")
 
 
 @dataclass(frozen=True)
@@ -74,14 +93,52 @@ class Tongue:
 def languages_likely(text: str) -> tuple[str, ...]:
     """The languages of a turn that cues are known of; more than one if its words tell no better."""
     if not text.isascii():
+        if len(_HANGUL.findall(text)) >= _SEVERAL:
+            return ("korean",)
         if len(_KANA.findall(text)) >= _SEVERAL:
             return ("japanese",)
         if len(_HAN.findall(text)) >= _SEVERAL:
             return ("chinese",)
         if len(_CYRILLIC.findall(text)) >= _SEVERAL:
-            return ("russian",)
-    likely = languages_of(words_of(text))
-    return tuple(language for language in SPACED if language in likely) or SPACED[:1]
+            return ("ukrainian",) if _UKRAINIAN.search(text) else _known(_votes(words_of(text)), CYRILLIC)
+    words = words_of(text)
+    votes = _votes(words)
+    if not votes:
+        return SPACED
+    if max(votes.values()) < len(words) * _COMMON_SHARE and len(words) >= _MANY_WORDS:
+        return SPACED[:1] if text.isascii() else (UNKNOWN,)
+    return _known(votes, SPACED)
+
+
+def _known(votes: dict[str, float], languages: tuple[str, ...]) -> tuple[str, ...]:
+    """The likeliest of these languages, with the first of them unless another is clearly likelier."""
+    most = max(votes.values(), default=0.0)
+    first, *others = languages
+    doubtful = (first,) if votes.get(first, 0.0) + CLEARLY > most else ()
+    return (*doubtful, *(each for each in others if most and votes.get(each) == most)) or (UNKNOWN,)
+
+
+def _votes(words: Iterable[str]) -> dict[str, float]:
+    """As the engine counts them, with the languages that it does not know."""
+    votes: dict[str, float] = {}
+    for word in words:
+        having = _having(word)
+        for language in having:
+            votes[language] = votes.get(language, 0.0) + 1 / len(having)
+    return votes
+
+
+@lru_cache(maxsize=50_000)
+def _having(word: str) -> tuple[str, ...]:
+    """The languages in which it is common."""
+    known = () if uncommon((word,)) else languages_of((word,))
+    return (*known, *(language for language, common in _common_words() if word in common))
+
+
+@cache
+def _common_words() -> tuple[tuple[str, frozenset[str]], ...]:
+    told = {name: _told(name).get("common", "") for name in LANGUAGES} | _read("strangers.toml")
+    return tuple((name, frozenset(fold(words).split())) for name, words in told.items())
 
 
 def language_of(clauses: Sequence[Clause]) -> str:
@@ -94,7 +151,9 @@ def language_of(clauses: Sequence[Clause]) -> str:
 
 @cache
 def tongue(name: str) -> Tongue:
-    told = tomllib.loads((files(__package__) / "tongues" / f"{name}.toml").read_text("utf-8"))
+    if name == UNKNOWN:
+        return _silent()
+    told = _told(name)
     edges = ("", "") if told.get("unspaced") else (r"(?<!\w)", r"(?!\w)")
 
     def pattern(key: str) -> Pattern[str]:
@@ -113,6 +172,21 @@ def tongue(name: str) -> Tongue:
         otherwise=told["phrasing"]["otherwise"],
         correction=told["phrasing"]["correction"],
     )
+
+
+def _silent() -> Tongue:
+    """The one in which nothing is understood."""
+    cues = tuple((kind, _NOWHERE) for kind in KINDS)
+    return Tongue(UNKNOWN, cues, _NOWHERE, _NOWHERE, (), _NOWHERE, "{said}", "{said}")
+
+
+def _told(name: str) -> dict[str, Any]:
+    return _read(f"tongues/{name}.toml")
+
+
+@cache
+def _read(path: str) -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / path).read_text("utf-8"))
 
 
 def _lines(text: str) -> str:
