@@ -9,11 +9,9 @@ import pytest
 
 from recollect.rules import learning
 from recollect.rules.chats.models import Turn
-from recollect.rules.learning.cues import KINDS, SPACED, tongue
+from recollect.rules.learning.cues import KINDS, LANGUAGES, tongue
 from recollect.rules.learning.features import listen
 from recollect.rules.learning.scoring import fitted
-
-LANGUAGES = (*SPACED, "russian", "chinese", "japanese")
 
 
 def test_every_file_of_cues_belongs_to_a_language() -> None:

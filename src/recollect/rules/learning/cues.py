@@ -50,9 +50,9 @@ _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 _UKRAINIAN = re.compile(r"[\u0404\u0406\u0407\u0454\u0456\u0457\u0490\u0491]")
 # As many letters of another script as a name or a quoted word would not have.
 _SEVERAL = 4
-# In a text of so many words, so large a share of them is common in its language, or it is another.
+# Of so many words, so large a share is common in a language that is known; or it is in none of them.
 _MANY_WORDS = 8
-_COMMON_SHARE = 0.1
+_COMMON_SHARE = 0.15
 _NOWHERE = re.compile(r"(?!)")
 
 
@@ -105,7 +105,8 @@ def languages_likely(text: str) -> tuple[str, ...]:
     votes = _votes(words)
     if not votes:
         return SPACED
-    if max(votes.values()) < len(words) * _COMMON_SHARE and len(words) >= _MANY_WORDS:
+    common = sum(bool(_having(word)) for word in words)
+    if len(words) >= _MANY_WORDS and common < len(words) * _COMMON_SHARE:
         return SPACED[:1] if text.isascii() else (UNKNOWN,)
     return _known(votes, SPACED)
 
