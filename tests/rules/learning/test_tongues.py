@@ -42,7 +42,7 @@ SAID = {
         "Anote nas regras do projeto que os valores ficam em centavos.",
         "Atualizar o registro de mudanças com a nova versão",
         "Toda vez que eu abro o painel a lista não aparece e não consigo salvar nada.",
-        "Como se chama o módulo que lê os pedidos?",
+        "Qual é o nome do módulo que lê os pedidos?",
         "Crie uma tabela para os fornecedores.",
     ),
     "french": Said(
@@ -94,7 +94,7 @@ SAID = {
         "Od teď chci, abys psal komentáře anglicky.",
         "Neupravuj migrace, které už existují.",
         "Zapiš do pravidel projektu, že částky jsou v haléřích.",
-        "Aktualizuj seznam změn o novou verzi",
+        "Doplň seznam změn o novou verzi",
         "Seznam se nezobrazuje a nevím proč, nic se neukládá.",
         "Jak se jmenuje modul, který čte objednávky?",
         "Vytvoř tabulku pro dodavatele.",
@@ -104,8 +104,8 @@ SAID = {
         "Var olan göç dosyalarını değiştirme.",
         "Projenin kurallarına tutarların kuruş olduğunu ekle.",
         "Değişiklik günlüğünü yeni sürümle güncelle",
-        "Paneli açınca liste gelmiyor ve hiçbir şey kaydedilmiyor.",
-        "Siparişleri okuyan modülün adı ne?",
+        "Bu paneli açınca liste gelmiyor ama hata da yok.",
+        "Siparişleri okuyan modül nerede ve kim yazmış?",
         "Tedarikçiler için bir tablo oluştur.",
     ),
     "vietnamese": Said(
@@ -247,7 +247,7 @@ def test_a_language_that_is_not_known_says_nothing(said: str) -> None:
     assert all(not heard.cues for heard in listen(Turn("user", said, None, 2)))
 
 
-@pytest.mark.parametrize("said", ["never use var", "always use die()", "no inline styles", "never log to stdout"])
+@pytest.mark.parametrize("said", ["never use var", "no inline styles", "never log to stdout"])
 def test_in_doubt_it_is_english(said: str) -> None:
     assert told_as(said) == "english"
     assert sounds_like_a_rule(said)

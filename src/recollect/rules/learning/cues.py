@@ -52,7 +52,7 @@ _UKRAINIAN = re.compile(r"[\u0404\u0406\u0407\u0454\u0456\u0457\u0490\u0491]")
 _SEVERAL = 4
 # Of so many words, so large a share is common in a language that is known; or it is in none of them.
 _MANY_WORDS = 8
-_COMMON_SHARE = 0.15
+_COMMON_SHARE = 0.1
 _NOWHERE = re.compile(r"(?!)")
 
 
@@ -103,7 +103,7 @@ def languages_likely(text: str) -> tuple[str, ...]:
             return ("ukrainian",) if _UKRAINIAN.search(text) else _known(_votes(words_of(text)), CYRILLIC)
     words = words_of(text)
     votes = _votes(words)
-    if not votes:
+    if max(votes.values(), default=0.0) < CLEARLY:
         return SPACED
     common = sum(bool(_having(word)) for word in words)
     if len(words) >= _MANY_WORDS and common < len(words) * _COMMON_SHARE:
