@@ -53,6 +53,8 @@ _SEVERAL = 4
 # Of so many words, so large a share is common in a language that is known; or it is in none of them.
 _MANY_WORDS = 8
 _COMMON_SHARE = 0.1
+# So many clauses are listened to in every language that is likely.
+_TELLING_CLAUSES = 4
 _NOWHERE = re.compile(r"(?!)")
 
 
@@ -147,7 +149,8 @@ def language_of(clauses: Sequence[Clause]) -> str:
     likely = languages_likely(" ".join(clause.text for clause in clauses))
     if len(likely) == 1:
         return likely[0]
-    return max(likely, key=lambda name: sum(len(tongue(name).cues_in(clause)) for clause in clauses))
+    telling = clauses[:_TELLING_CLAUSES]
+    return max(likely, key=lambda name: sum(len(tongue(name).cues_in(clause)) for clause in telling))
 
 
 @cache
