@@ -166,6 +166,21 @@ async def test_tenants_do_not_find_each_others_memories(somebody: Rememberer, an
         await somebody.search("code", where=Where(Entities(user="ana"), workspace=workspace))
 
 
+@pytest.mark.parametrize("kind", ["user", "agent", "app", "run"])
+async def test_what_another_tenant_has_under_the_same_name_changes_no_score(
+    somebody: Rememberer, another: Rememberer, kind: str
+) -> None:
+    named: dict[str, str | None] = {"user": None, kind: "shared"}
+    where = Where(Entities(**named))
+    await somebody.add("The code is 1234", "The door is green", **named)
+    before = [(memory.text, memory.score) for memory in await somebody.search("code", where=where)]
+    await another.add(
+        *(f"The code of number {number} is long and changes daily" for number in range(20)), **named
+    )
+
+    assert [(memory.text, memory.score) for memory in await somebody.search("code", where=where)] == before
+
+
 async def test_words_of_one_tenant_are_another_numbers_than_of_the_other(
     somebody: Rememberer, another: Rememberer, services: Services
 ) -> None:

@@ -6,6 +6,7 @@ Each language is a file in ``tongues/`` with these lists:
 - ``ban``: leave it; ``insist``: mind it; ``when``: the occasion it holds on; ``rather``: this, not that;
 - ``all``: of every one of a kind; ``note``: write it down as a rule;
 - ``wronged``: what was done is not what was asked for; ``did``: about what it did; ``rejects``: no;
+- ``conduct``: how the assistant is to go about its work; ``standard``: of consistency, or what offends it;
 - ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
 - ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything;
@@ -40,7 +41,7 @@ LANGUAGES = (*SPACED, *CYRILLIC, *UNSPACED)
 UNKNOWN = "unknown"
 KINDS = (
     "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
-    "wronged", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
+    "wronged", "conduct", "standard", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
@@ -161,7 +162,7 @@ def tongue(name: str) -> Tongue:
     edges = ("", "") if told.get("unspaced") else (r"(?<!\w)", r"(?!\w)")
 
     def pattern(key: str) -> Pattern[str]:
-        return re.compile(f"{edges[0]}(?:{_lines(told[key])}){edges[1]}")
+        return re.compile(f"{edges[0]}(?:{_lines(told.get(key, '(?!)'))}){edges[1]}")
 
     return Tongue(
         name=name,

@@ -23,7 +23,7 @@ _EMPHASIS = re.compile(
 )
 _DEMANDS = frozenset({"lasting", "duty", "custom", "ban", "insist", "note", "rather"})
 # Of these, what is said again is asked for again; a report or a thank-you is not.
-_WANTS = _DEMANDS | {"wronged", "did", "acts", "asks_for"}
+_WANTS = _DEMANDS | {"wronged", "conduct", "did", "acts", "asks_for"}
 # Fewer words that tell something are too few to know a wish by; "fix this, please" only moves a talk on.
 _FEWEST_TERMS = 2
 _FEWEST_TERMS_OF_A_TASK = 3
@@ -87,12 +87,14 @@ def _features(
         "custom": "custom" in cues,
         "ban": "ban" in cues,
         "insist": "insist" in cues,
-        "when": "when" in cues and demands,
+        "when": "when" in cues and (demands or "conduct" in cues or "acts" in cues),
         "rather": "rather" in cues,
         "all": "all" in cues and demands,
         "note": "note" in cues,
         "rule_file": (demands or complains or "did" in cues) and _RULE_FILE.search(clause.plain) is not None,
         "wronged": complains,
+        "conduct": "conduct" in cues,
+        "standard": "standard" in cues,
         "did": "did" in cues,
         "rejects": "rejects" in cues,
         "reaction": turn.kind == "rejected" or (acted and (complains or "rejects" in cues)),

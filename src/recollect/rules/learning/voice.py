@@ -62,6 +62,9 @@ _MACHINE_LINE = re.compile(
       | \d{1,6}\s*[|│]\s                                 # a numbered line of source
       | (?:[\w@./-]+:)*\d+:\d+:?\s                       # a place in a file
       | (?:[\w@./-]+:){2,}\s                             # a task of a build
+      | [VDIWEF]/[\w.-]+\s*\(\s*\d+\):                # a phone's log
+      | (?:create|delete|rename|copy)\ (?:mode\ \d|\S+\ =>) | \d+\ files?\ changed
+      | -?\ ?(?:name|on|jobs|steps|uses|run|env|with|image|ports|volumes|services|command)\s?:(?:\s|$)  # YAML
       | (?:[+-]{3}\ |@@\ |diff\ --git\ |index\ [0-9a-f]{6})
       | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d | \[?\d\d:\d\d:\d\d
       | (?:\w*(?:Error|Exception|Warning)|npm\ ERR!|error\ TS\d+|error|warning|fatal|panic)\b\s?[:!(\[]
