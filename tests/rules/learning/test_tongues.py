@@ -1,6 +1,8 @@
 """In every language a rule, a ban and a note are heard, and a wish that comes again; a report, a question and a
 task are none."""
 
+# ruff: noqa: RUF001 - other scripts have letters that look like Latin ones.
+
 from __future__ import annotations
 
 from typing import NamedTuple

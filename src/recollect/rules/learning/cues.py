@@ -148,7 +148,8 @@ def _common_words() -> tuple[tuple[str, frozenset[str]], ...]:
 def language_of(clauses: Sequence[Clause]) -> str:
     """The language of a turn: if its words do not tell, the one in which it sounds like anything."""
     likely = languages_likely(" ".join(clause.text for clause in clauses))
-    if len(likely) == 1:
+    # What only nods in the first of them need not be heard in the others.
+    if len(likely) == 1 or all(tongue(likely[0]).is_nod(clause) for clause in clauses):
         return likely[0]
     telling = clauses[:_TELLING_CLAUSES]
     return max(likely, key=lambda name: sum(len(tongue(name).cues_in(clause)) for clause in telling))
