@@ -1,5 +1,5 @@
-"""In every language a rule, a ban and a note are heard, and a wish that comes again; a report, a question and a
-task are none."""
+"""In every language a rule, a ban, a note and a wish that comes again are heard; a report, a question and a task
+are none."""
 
 # ruff: noqa: RUF001 - other scripts have letters that look like Latin ones.
 

@@ -10,7 +10,7 @@ Each language is a file in ``tongues/`` with these lists:
 - ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
 - ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything;
-- ``common``, where the engine does not know the language: its commonest words, without those that English has.
+- ``common``, if the engine does not know the language: its commonest words, without those that English has.
 
 ``strangers.toml`` has the common words of languages that have no file, lest they be taken for one that has.
 """
@@ -43,9 +43,12 @@ KINDS = (
     "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
     "wronged", "conduct", "standard", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
-_KANA = re.compile(r"[\u3040-\u30ff]")
-_HAN = re.compile(r"[\u4e00-\u9fff]")
-_HANGUL = re.compile(r"[\uac00-\ud7af]")
+# Scripts that tell the language; a Japanese text has Chinese characters too.
+_SCRIPTS = (
+    (re.compile(r"[\uac00-\ud7af]"), "korean"),
+    (re.compile(r"[\u3040-\u30ff]"), "japanese"),
+    (re.compile(r"[\u4e00-\u9fff]"), "chinese"),
+)
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 # The letters by which Ukrainian is told from Russian.
 _UKRAINIAN = re.compile(r"[\u0404\u0406\u0407\u0454\u0456\u0457\u0490\u0491]")
@@ -95,17 +98,13 @@ class Tongue:
 
 def languages_likely(text: str) -> tuple[str, ...]:
     """The languages of a turn that cues are known of; more than one if its words tell no better."""
-    if not text.isascii():
-        if len(_HANGUL.findall(text)) >= _SEVERAL:
-            return ("korean",)
-        if len(_KANA.findall(text)) >= _SEVERAL:
-            return ("japanese",)
-        if len(_HAN.findall(text)) >= _SEVERAL:
-            return ("chinese",)
-        if len(_CYRILLIC.findall(text)) >= _SEVERAL:
-            return ("ukrainian",) if _UKRAINIAN.search(text) else _known(_votes(words_of(text)), CYRILLIC)
+    for script, language in () if text.isascii() else _SCRIPTS:
+        if len(script.findall(text)) >= _SEVERAL:
+            return (language,)
     words = words_of(text)
     votes = _votes(words)
+    if not text.isascii() and len(_CYRILLIC.findall(text)) >= _SEVERAL:
+        return ("ukrainian",) if _UKRAINIAN.search(text) else _known(votes, CYRILLIC)
     if max(votes.values(), default=0.0) < CLEARLY:
         return SPACED
     common = sum(bool(_having(word)) for word in words)
