@@ -1,5 +1,4 @@
-"""In every language a rule, a ban, a note and a wish that comes again are heard; a report, a question and a task
-are none."""
+"""In every language a rule, a ban, a note and a repeated wish are heard; a report, a question, a task are not."""
 
 # ruff: noqa: RUF001 - other scripts have letters that look like Latin ones.
 

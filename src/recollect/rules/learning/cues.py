@@ -168,7 +168,8 @@ def tongue(name: str) -> Tongue:
         name=name,
         cues=tuple((kind, pattern(kind)) for kind in KINDS),
         act=pattern("acts"),
-        nod=re.compile(rf"(?:(?:{_lines(told['nod'])})\W*)+"),
+        # Without a way back: a word that may be read in two ways would double the work each time it comes.
+        nod=re.compile(rf"(?>(?:{_lines(told['nod'])}){edges[1]}\W*)++"),
         wordings=tuple(
             Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"])
             for each in told["wording"]
