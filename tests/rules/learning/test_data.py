@@ -71,8 +71,8 @@ def test_every_feature_that_is_noticed_has_a_weight() -> None:
         "не надо ",
         "のときは",
         "하지 ",
-        "fix ",
-        "계속해줘 ",
+        "fix",
+        "계속해줘",
         "add ",
     ],
 )

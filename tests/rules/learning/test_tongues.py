@@ -1,4 +1,4 @@
-"""In every language a rule, a ban, a note and a repeated wish are heard; a report, a question, a task are not."""
+"""In each language a rule, a ban, a note and a repeated wish are heard; reports, questions, tasks are not."""
 
 # ruff: noqa: RUF001 - other scripts have letters that look like Latin ones.
 
