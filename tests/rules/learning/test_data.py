@@ -9,11 +9,9 @@ import pytest
 
 from recollect.rules import learning
 from recollect.rules.chats.models import Turn
-from recollect.rules.learning.cues import KINDS, SPACED, tongue
+from recollect.rules.learning.cues import KINDS, LANGUAGES, tongue
 from recollect.rules.learning.features import listen
 from recollect.rules.learning.scoring import fitted
-
-LANGUAGES = (*SPACED, "russian", "chinese", "japanese")
 
 
 def test_every_file_of_cues_belongs_to_a_language() -> None:
@@ -61,6 +59,20 @@ def test_every_feature_that_is_noticed_has_a_weight() -> None:
         "- ",
         "#",
         "不要",
+        "把",
+        "cada vez que ",
+        "je ne ",
+        "bitte nicht ",
+        "non ",
+        "niet ",
+        "nie się ",
+        "her zaman ",
+        "không được ",
+        "не надо ",
+        "のときは",
+        "하지 ",
+        "fix",
+        "계속해줘",
         "add ",
     ],
 )
