@@ -6,7 +6,7 @@ Each language is a file in ``tongues/`` with these lists:
 - ``ban``: leave it; ``insist``: mind it; ``when``: the occasion it holds on; ``rather``: this, not that;
 - ``all``: of every one of a kind; ``note``: write it down as a rule;
 - ``wronged``: what was done is not what was asked for; ``did``: about what it did; ``rejects``: no;
-- ``conduct``: how the assistant is to go about its work; ``standard``: of consistency, or what offends it;
+- ``conduct``: how the assistant is to go about its work;
 - ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
 - ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything;
@@ -41,7 +41,7 @@ LANGUAGES = (*SPACED, *CYRILLIC, *UNSPACED)
 UNKNOWN = "unknown"
 KINDS = (
     "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
-    "wronged", "conduct", "standard", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
+    "wronged", "conduct", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
 # Scripts that tell the language; a Japanese text has Chinese characters too.
 _SCRIPTS = (

@@ -94,7 +94,6 @@ def _features(
         "rule_file": (demands or complains or "did" in cues) and _RULE_FILE.search(clause.plain) is not None,
         "wronged": complains,
         "conduct": "conduct" in cues,
-        "standard": "standard" in cues,
         "did": "did" in cues,
         "rejects": "rejects" in cues,
         "reaction": turn.kind == "rejected" or (acted and (complains or "rejects" in cues)),
