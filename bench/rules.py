@@ -1,6 +1,7 @@
 """How many of the rules in real transcripts are found without a model, and how many alarms are false.
 
-``python -m bench.rules --fit`` makes the weights again and writes them into the package.
+``python -m bench.rules --fit`` makes the weights again and writes them into the package; ``--on FOLDER``
+judges those of the package on other transcripts, labelled in the same form.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import mean
 
 from bench.report import Figure, at_least, at_most
@@ -181,8 +183,19 @@ def _copy(chat: Chat, number: int) -> Chat:
     return replace(chat, session=f"{chat.session}-{number}", author=f"{chat.author}-{number}")
 
 
+def _main(arguments: Sequence[str]) -> None:
+    match arguments:
+        case ["--fit"]:
+            everything = read_labelled()
+            write_weights(fit(everything, everything.chats))
+        case ["--on", folder]:
+            others = read_labelled(Path(folder))
+            turns = listened(others, others.chats, dict(fitted().weights))
+            for figure in _by_turn(others, turns, f"of {len(turns)} human turns", promised=False):
+                print(f"{figure.name}: {figure.value:.2f} ({figure.detail})")
+        case _:
+            sys.exit("make bench-rules measures; python -m bench.rules takes --fit, or --on FOLDER")
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] != ["--fit"]:
-        sys.exit("python -m bench.rules --fit makes the weights; make bench-rules measures")
-    everything = read_labelled()
-    write_weights(fit(everything, everything.chats))
+    _main(sys.argv[1:])

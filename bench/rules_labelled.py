@@ -46,15 +46,15 @@ class Labelled:
         return self.labels.get((chat.source, chat.session, number), [])
 
 
-def read_labelled() -> Labelled:
+def read_labelled(folder: Path = DATA) -> Labelled:
     found = Labelled()
     labels = defaultdict(list)
-    for line in (DATA / "labels.jsonl").read_text().splitlines():
+    for line in (folder / "labels.jsonl").read_text().splitlines():
         label = json.loads(line)
         labels[label["transcript"]].append(label)
-    for line in sorted((DATA / "transcripts.jsonl").read_text().splitlines()):
+    for line in sorted((folder / "transcripts.jsonl").read_text().splitlines()):
         told = json.loads(line)
-        read = read_chats([DATA / "raw" / told["transcript"]], report=_complain, progress=lambda *_: None)
+        read = read_chats([folder / "raw" / told["transcript"]], report=_complain, progress=lambda *_: None)
         # One person works on each of these repositories, as far as is known.
         chats = [replace(chat, project=told["repo"], author=told["repo"]) for chat in read]
         found.chats[told["repo"]] += chats

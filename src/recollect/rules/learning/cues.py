@@ -159,7 +159,8 @@ def tongue(name: str) -> Tongue:
     if name == UNKNOWN:
         return _silent()
     told = _told(name)
-    edges = ("", "") if told.get("unspaced") else (r"(?<!\w)", r"(?!\w)")
+    # Whole words; what ends with a space is one already, whatever follows.
+    edges = ("", "") if told.get("unspaced") else (r"(?<!\w)", r"(?:(?<!\w)|(?!\w))")
 
     def pattern(key: str) -> Pattern[str]:
         return re.compile(f"{edges[0]}(?:{_lines(told.get(key, '(?!)'))}){edges[1]}")
