@@ -72,9 +72,9 @@ _MACHINE_LINE = re.compile(
       | (?:import|export|const|let|var|function|return|public|private|package|using|fn|func|struct|interface
           |type|async|await)\s[^\n]*[;{}=(]\s*$
       | (?:def|class)\s\w+[^\n]*:\s*$ | from\s\S+\simport\b
-      | (?:git|npm|npx|pnpm|yarn|bun|pip|python3?|cargo|go(?!\ (?:ahead|to|back|on|with|through|over|and|for)\b)
-          |docker|kubectl|cd|ls|cat|chmod|curl|sudo
-          |make(?!\ (?:sure|it|this|that|these|them|all|the|an?|some|any|every|each|no|your|my|our|use|changes)\b))
+      | (?:git|npm|npx|pnpm|yarn|bun|pip|python3?|cargo|docker|kubectl|cd|ls|cat|chmod|curl|sudo
+          |go(?!\ (?:ahead|to|back|on|with|through|over|and|for)\b)
+          |make(?!\ (?:sure|it|this|that|these|them|all|the|an?|some|any|every|each|no|your|my|our|use)\b))
         \ [^\n]*(?:\s--?\w|&&|[\w.~]/)[^\n]*$            # a command with options or paths
       | [{}()\[\];<>]+ | [\w."'-]+\s*[:=]\s*[\[{"'\d][^\n]*[,;\]}"']\s*$
     ).*$
