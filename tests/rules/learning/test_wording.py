@@ -28,6 +28,8 @@ def worded(said: str) -> str:
         ("we use uv, not pip", "Use uv, not pip."),
         ("please make sure to close the file", "Close the file."),
         ("you should keep handlers thin", "Keep handlers thin."),
+        ("when you rename a module, update its tests too", "When you rename a module, update its tests too."),
+        ("go ahead and never touch the fixtures", "Never touch the fixtures."),
         ("every handler must be thin", "Keep to this: every handler must be thin."),
         ("you edited the wrong file", "Mind this correction: you edited the wrong file."),
         ("a partir de ahora, escribe los tests en inglés", "Escribe los tests en inglés."),
