@@ -163,7 +163,7 @@ def tongue(name: str) -> Tongue:
     edges = ("", "") if told.get("unspaced") else (r"(?<!\w)", r"(?:(?<!\w)|(?!\w))")
 
     def pattern(key: str) -> Pattern[str]:
-        return re.compile(f"{edges[0]}(?:{_lines(told.get(key, '(?!)'))}){edges[1]}")
+        return re.compile(f"{edges[0]}(?:{_lines(told[key])}){edges[1]}")
 
     return Tongue(
         name=name,
