@@ -25,6 +25,7 @@ class Said(NamedTuple):
     report: str
     question: str
     task: str
+    conduct: str
 
 
 SAID = {
@@ -36,6 +37,7 @@ SAID = {
         "Cada vez que abro el panel no aparece la lista y no se puede guardar nada.",
         "¿Cómo se llama el módulo que lee los pedidos?",
         "Crea una tabla para los proveedores.",
+        "Pregúntame antes de cambiar cualquier archivo.",
     ),
     "portuguese": Said(
         "Daqui pra frente quero que você escreva os comentários em inglês.",
@@ -45,6 +47,7 @@ SAID = {
         "Toda vez que eu abro o painel a lista não aparece e não consigo salvar nada.",
         "Qual é o nome do módulo que lê os pedidos?",
         "Crie uma tabela para os fornecedores.",
+        "Espere a minha aprovação para seguir com a próxima parte.",
     ),
     "french": Said(
         "Dorénavant je veux que tu écrives les commentaires en anglais.",
@@ -54,6 +57,7 @@ SAID = {
         "Je ne vois pas la liste quand j'ouvre le tableau et je ne trouve pas la cause.",
         "Comment s'appelle le module qui lit les commandes ?",
         "Crée une table pour les fournisseurs.",
+        "Demande-moi avant de modifier quoi que ce soit.",
     ),
     "german": Said(
         "Ab sofort möchte ich, dass du die Kommentare auf Englisch schreibst.",
@@ -63,6 +67,7 @@ SAID = {
         "Ich sehe die Liste nicht, wenn ich die Übersicht öffne, und weiß nicht warum.",
         "Wie heißt das Modul, das die Bestellungen liest?",
         "Lege eine Tabelle für die Lieferanten an.",
+        "Warte auf meine Freigabe, bevor du etwas änderst.",
     ),
     "italian": Said(
         "D'ora in poi voglio che tu scriva i commenti in inglese.",
@@ -72,6 +77,7 @@ SAID = {
         "Quando apro il pannello la lista non si vede e non riesco a salvare niente.",
         "Come si chiama il modulo che legge gli ordini?",
         "Crea una tabella per i fornitori.",
+        "Aspetta la mia conferma e fai una cosa alla volta.",
     ),
     "dutch": Said(
         "Vanaf nu wil ik dat je het commentaar in het Engels schrijft.",
@@ -81,6 +87,7 @@ SAID = {
         "Ik zie de lijst niet als ik het overzicht open en ik weet niet waarom.",
         "Hoe heet de module die de bestellingen leest?",
         "Maak een tabel voor de leveranciers.",
+        "Wacht op mijn akkoord voordat je iets wijzigt.",
     ),
     "polish": Said(
         "Od teraz chcę, żebyś pisał komentarze po angielsku.",
@@ -90,6 +97,7 @@ SAID = {
         "Lista się nie wyświetla i nie wiem dlaczego, nic nie działa.",
         "Jak się nazywa moduł, który czyta zamówienia?",
         "Utwórz tabelę dla dostawców.",
+        "Zapytaj mnie, zanim cokolwiek zmienisz.",
     ),
     "czech": Said(
         "Od teď chci, abys psal komentáře anglicky.",
@@ -99,6 +107,7 @@ SAID = {
         "Seznam se nezobrazuje a nevím proč, nic se neukládá.",
         "Jak se jmenuje modul, který čte objednávky?",
         "Vytvoř tabulku pro dodavatele.",
+        "Počkej na můj souhlas, než něco změníš.",
     ),
     "turkish": Said(
         "Bundan sonra yorumları İngilizce yazmanı istiyorum.",
@@ -108,6 +117,7 @@ SAID = {
         "Bu paneli açınca liste gelmiyor ama hata da yok.",
         "Siparişleri okuyan modül nerede ve kim yazmış?",
         "Tedarikçiler için bir tablo oluştur.",
+        "Bir şey değiştirmeden önce bana sor ve onayımı bekle.",
     ),
     "vietnamese": Said(
         "Từ nay trở đi tôi muốn bạn viết chú thích bằng tiếng Anh.",
@@ -117,6 +127,7 @@ SAID = {
         "Danh sách vẫn trống và tôi không lưu được gì.",
         "Module đọc đơn hàng tên là gì?",
         "Tạo một bảng cho nhà cung cấp.",
+        "Hỏi tôi trước khi sửa bất cứ thứ gì.",
     ),
     "indonesian": Said(
         "Mulai sekarang saya ingin kamu menulis komentar dalam bahasa Inggris.",
@@ -126,6 +137,7 @@ SAID = {
         "Daftarnya masih kosong dan saya tidak bisa menyimpan apa pun.",
         "Apa nama modul yang membaca pesanan?",
         "Buat tabel untuk para pemasok.",
+        "Tunggu persetujuan saya sebelum mengubah apa pun.",
     ),
     "russian": Said(
         "Впредь я хочу, чтобы ты писал комментарии на английском.",
@@ -135,6 +147,7 @@ SAID = {
         "Список не загружается, данные не сохранились, и я не понимаю причину.",
         "Как называется модуль, который читает заказы?",
         "Создай таблицу для поставщиков.",
+        "Дождись моего подтверждения, прежде чем что-то менять.",
     ),
     "ukrainian": Said(
         "Відтепер я хочу, щоб ти писав коментарі англійською.",
@@ -144,6 +157,7 @@ SAID = {
         "Список не завантажується, дані не збереглися, і я не розумію причину.",
         "Як називається модуль, який читає замовлення?",
         "Створи таблицю для постачальників.",
+        "Зачекай на моє підтвердження, перш ніж щось змінювати.",
     ),
     "chinese": Said(
         "从今以后，注释一律用英文写。",
@@ -153,6 +167,7 @@ SAID = {
         "列表没有加载出来，数据也没有保存。",
         "读取订单的模块叫什么?",
         "创建一张供应商表。",
+        "动手之前先问我，等我同意。",
     ),
     "japanese": Said(
         "今後はコメントを英語で書くようにしてください。",
@@ -162,6 +177,7 @@ SAID = {
         "一覧が読み込まれず、保存もできません。",
         "注文を読むモジュールの名前は何ですか?",
         "仕入先のテーブルを作成してください。",
+        "変更する前に私の承認を待ってください。",
     ),
     "korean": Said(
         "앞으로는 주석을 영어로 작성해 주세요.",
@@ -171,6 +187,7 @@ SAID = {
         "목록이 불러와지지 않고 저장도 되지 않습니다.",
         "주문을 읽는 모듈 이름이 뭐야?",
         "공급업체 테이블을 만들어 줘.",
+        "수정하기 전에 내 승인을 받아 줘.",
     ),
 }
 BY_LANGUAGE = pytest.mark.parametrize("language", SAID)
@@ -178,6 +195,10 @@ BY_LANGUAGE = pytest.mark.parametrize("language", SAID)
 
 def told_as(text: str) -> str:
     return language_of(clauses_in(text, text))
+
+
+def features_of(text: str) -> set[str]:
+    return {name for heard in listen(Turn("user", text, None, 2)) for name in heard.features}
 
 
 def test_every_language_but_english_is_spoken_here() -> None:
@@ -199,6 +220,17 @@ def test_what_is_to_last_is_heard(language: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["wish", "report", "question", "task"])
 def test_what_is_said_once_is_no_rule(language: str, kind: str) -> None:
     assert not sounds_like_a_rule(getattr(SAID[language], kind))
+
+
+@BY_LANGUAGE
+def test_how_to_go_about_the_work_is_heard(language: str) -> None:
+    assert "conduct" in features_of(SAID[language].conduct)
+
+
+@BY_LANGUAGE
+@pytest.mark.parametrize("kind", ["report", "question", "task"])
+def test_what_to_work_on_is_not_how_to_go_about_it(language: str, kind: str) -> None:
+    assert "conduct" not in features_of(getattr(SAID[language], kind))
 
 
 @BY_LANGUAGE
