@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from recollect.db.tenancy import Transaction
 from recollect.engine.embedding.models import Embedder, EmbeddingFailed
@@ -28,6 +31,8 @@ SENTENCE_ENCODER_WEIGHS = 0.5
 WORD_TABLE_WEIGHS = 0.25
 MAX_QUERY = 10_000
 
+_FOUND = TypeAdapter(list[Found])
+
 
 def check_search(wanted: Wanted) -> None:
     """An error for what no engine can look for."""
@@ -43,12 +48,11 @@ class Search:
     def __init__(self, embedder: Embedder, meaning_weighs: float) -> None:
         self._embedder = embedder
         self._meaning_weighs = meaning_weighs
-        self._sizes: OrderedDict[tuple[Any, ...], tuple[float, int]] = OrderedDict()
+        self._sizes: OrderedDict[tuple[str, ...], tuple[float, int]] = OrderedDict()
 
     async def find(self, tx: Transaction, wanted: Wanted) -> list[Found]:
         vector = await self._meaning(tx, wanted.query)
         scope = scope_parameters(wanted.where)
-        key = (str(tx.caller.credential), *(str(getattr(each, "obj", each)) for each in scope.values()))
         parameters = {
             **scope,
             **_forms(wanted.query),
@@ -56,7 +60,7 @@ class Search:
             "vector": vector,
             "few": FEW,
             "exact": EXACT,
-            "size": self._known_size(key),
+            "size": self._known_size(tx, scope),
             "meaning": 0.0 if vector is None else self._meaning_weighs,
             "recency": wanted.recency,
             "half_life": wanted.half_life,
@@ -68,17 +72,18 @@ class Search:
         async with tx.still_open() as reading:
             rows = await reading.all(queries.find, parameters, last=True)
         if rows and rows[0]["among"] is not None:
-            self._keep_size(key, rows[0]["among"])
-        return [Found.model_validate(row) for row in rows]
+            self._keep_size(tx, scope, rows[0]["among"])
+        return _FOUND.validate_python(rows)
 
-    def _known_size(self, key: tuple[Any, ...]) -> int | None:
-        counted = self._sizes.get(key)
+    def _known_size(self, tx: Transaction, scope: Mapping[str, Any]) -> int | None:
+        counted = self._sizes.get(_key(tx, scope)) if self._sizes else None
         if counted is None or time.monotonic() - counted[0] > SIZE_IS_GOOD_FOR:
             return None
         return counted[1]
 
-    def _keep_size(self, key: tuple[Any, ...], size: int) -> None:
-        if self._known_size(key) is None:
+    def _keep_size(self, tx: Transaction, scope: Mapping[str, Any], size: int) -> None:
+        if self._known_size(tx, scope) is None:
+            key = _key(tx, scope)
             self._sizes[key] = (time.monotonic(), size)
             self._sizes.move_to_end(key)
             while len(self._sizes) > SIZES_KEPT:
@@ -92,6 +97,11 @@ class Search:
             log.warning("searching by words alone", reason=error.code)
             return None
         return vector_text(vectors[0])
+
+
+def _key(tx: Transaction, scope: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who looks, and among what."""
+    return str(tx.caller.credential), *(str(getattr(each, "obj", each)) for each in scope.values())
 
 
 def _forms(query: str) -> dict[str, str]:

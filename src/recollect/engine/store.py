@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from recollect.db.queries import Queries
 from recollect.db.tenancy import Transaction
 from recollect.engine.embedding.models import Embedder, Vectors
-from recollect.engine.filters import compile_filter
+from recollect.engine.filters import Compiled, compile_filter
 from recollect.engine.models import Entities, Memory, Where
 from recollect.errors import InvalidInput
 
@@ -38,12 +38,13 @@ def memory_from(row: Mapping[str, Any]) -> Memory:
 
 def scope_parameters(where: Where) -> dict[str, Any]:
     """What ``private.memories_in`` takes."""
-    compiled = compile_filter(where.filters)
+    entities, compiled = where.entities, Compiled()
+    if where.filters:
+        compiled = compile_filter(where.filters)
+        entities = _both(entities, Entities(compiled.user, compiled.agent, compiled.app, compiled.run))
     return {
         "workspace": where.workspace,
-        **_both(
-            where.entities, Entities(compiled.user, compiled.agent, compiled.app, compiled.run)
-        ).parameters,
+        **entities.parameters,
         "expired": where.expired,
         "superseded": where.superseded,
         "path": compiled.path,
