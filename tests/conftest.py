@@ -160,6 +160,14 @@ QUICK = Pace(
 )
 
 
+async def stopped(task: asyncio.Task[Any]) -> None:
+    """Cancel it; again, if need be: a cancellation can be lost to a time limit that ends at the same moment."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=10)
+    await asyncio.gather(task, return_exceptions=True)
+
+
 @asynccontextmanager
 async def working(services: Services, concurrency: int = 10) -> AsyncIterator[None]:
     """A worker, with all that it has beside it, in a hurry."""
@@ -175,8 +183,7 @@ async def working(services: Services, concurrency: int = 10) -> AsyncIterator[No
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await stopped(task)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from recollect.redis.link import RedisLink, UnusableRedisUrl
+from tests.conftest import stopped
 from tests.redis.server import PASSWORD, RedisServer, until
 
 pytestmark = pytest.mark.anyio
@@ -41,8 +42,7 @@ async def listening(link: RedisLink, channel: str) -> AsyncIterator[Listening]:
         await until(lambda: found.joined > 0)
         yield found
     finally:
-        task.cancel()
-        await asyncio.wait([task])
+        await stopped(task)
 
 
 async def test_without_an_address_everything_is_a_no_op(no_link: RedisLink) -> None:
