@@ -161,7 +161,7 @@ QUICK = Pace(
 
 
 async def stopped(task: asyncio.Task[Any]) -> None:
-    """Cancel it; again, if need be: a cancellation can be lost to a time limit that ends at the same moment."""
+    """Cancel it; again, if need be: a time limit that ends at the same moment can swallow it."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=10)
