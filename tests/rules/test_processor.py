@@ -55,8 +55,9 @@ async def test_a_chat_grows_under_the_id_that_it_is_kept_by(services: Services) 
 
     grown = [*messages, {"role": "user", "content": BRANCH}]
     found = await processor.process_chat_history(kept, grown, ana.id)
+    answered = await processor.process_chat_history(kept, [{"role": "assistant", "content": "Hm."}], ana.id)
 
-    assert found["chat_history_id"] == str(kept)
+    assert answered["chat_history_id"] == found["chat_history_id"] == str(kept)
     assert {each["category"] for each in found["rules"]} == {"code-style", "git-workflow"}
     assert [each.text for each in await ana.turns(kept)] == [TABS, "Done.", BRANCH]
 

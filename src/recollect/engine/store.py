@@ -39,7 +39,7 @@ def memory_from(row: Mapping[str, Any]) -> Memory:
 def scope_parameters(where: Where) -> dict[str, Any]:
     """What ``private.memories_in`` takes."""
     entities, compiled = where.entities, Compiled()
-    # What is none of these is no filter either, and is told so.
+    # An empty list, for one, is no filter, and is refused.
     if where.filters not in (None, {}):
         compiled = compile_filter(where.filters)
         entities = _both(entities, Entities(compiled.user, compiled.agent, compiled.app, compiled.run))

@@ -34,15 +34,12 @@ class SharedMemoryProcessor:
         if owner is None:
             raise InvalidInput("user_id: that is not a UUID.")
         kept = await self._kept(owner, chat_history_id)
-        if kept is not None and (kept.source != APPLICATION or not messages):
-            chat_id: UUID | None = kept.id
-        else:
-            chat_id = await self._keep(owner, kept or str(chat_history_id), messages)
+        chat_id = kept.id if kept else None
+        if kept is None or (kept.source == APPLICATION and messages):
+            chat_id = await self._keep(owner, kept or str(chat_history_id), messages) or chat_id
         if chat_id is None:
             return {"rules": [], "rules_count": 0, "chat_history_id": None, "run": None}
-        extracted = await self._extractor.extract(
-            Asked(owner, kept.workspace_id if kept else None, chat_ids=[chat_id])
-        )
+        extracted = await self._extractor.extract(Asked(owner, chat_ids=[chat_id]))
         return {
             "rules": [
                 {**rule.told(), "id": str(rule.id), "mem0_memory_id": rule.mem0_memory_id}
