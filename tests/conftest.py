@@ -31,6 +31,7 @@ from recollect.db.database import Database
 from recollect.db.tenancy import SERVICE, Caller
 from recollect.jobs.engine import Pace
 from recollect.jobs.worker import Worker
+from recollect.kit.loops import stop
 from recollect.kit.secret import ServerSecret
 from recollect.server import Server, listen
 from recollect.settings import Settings
@@ -160,14 +161,6 @@ QUICK = Pace(
 )
 
 
-async def stopped(task: asyncio.Task[Any]) -> None:
-    """Cancel it; again, if need be: a time limit that ends at the same moment can swallow it."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=10)
-    await asyncio.gather(task, return_exceptions=True)
-
-
 @asynccontextmanager
 async def working(services: Services, concurrency: int = 10) -> AsyncIterator[None]:
     """A worker, with all that it has beside it, in a hurry."""
@@ -183,7 +176,7 @@ async def working(services: Services, concurrency: int = 10) -> AsyncIterator[No
     try:
         yield
     finally:
-        await stopped(task)
+        await stop(task)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
+from recollect.kit.loops import stop
 from recollect.redis.link import RedisLink, UnusableRedisUrl
-from tests.conftest import stopped
 from tests.redis.server import PASSWORD, RedisServer, until
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ async def listening(link: RedisLink, channel: str) -> AsyncIterator[Listening]:
         await until(lambda: found.joined > 0)
         yield found
     finally:
-        await stopped(task)
+        await stop(task)
 
 
 async def test_without_an_address_everything_is_a_no_op(no_link: RedisLink) -> None:

@@ -109,13 +109,13 @@ def migrate(
 
 @contextlib.asynccontextmanager
 async def _beside(*background: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    from recollect.kit.loops import stop
+
     tasks = [asyncio.create_task(each) for each in background]
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop(*tasks)
 
 
 async def _watch(database: Database) -> None:

@@ -201,7 +201,8 @@ class FencedManager(JobManager):
                     "dead workers are not looked for", error=type(error.__cause__ or error).__qualname__
                 )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.lost_track.wait(), self._pace.sweep)
+                async with asyncio.timeout(self._pace.sweep):
+                    await self.lost_track.wait()
         raise LostTrack
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from recollect.kit.logs import logger
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 STEADY_SECONDS = 60
+# Longer than any loop takes to end in good order.
+CANCELLED_AGAIN_AFTER = 30.0
 
 log = logger("loops")
 
@@ -28,6 +31,17 @@ async def for_ever(work: Callable[[], Awaitable[None]]) -> None:
             pause = FIRST_PAUSE
         await asyncio.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
+
+
+async def stop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until they have ended. In Python 3.11 ``wait_for``, which libraries use, swallows a
+    cancellation that comes just as what it waits for is there."""
+    running = {task for task in tasks if not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=CANCELLED_AGAIN_AFTER)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _name(work: Callable[[], Awaitable[None]]) -> str:
