@@ -98,15 +98,34 @@ async def _stop_waiting_for_the_disk(database: Database) -> None:
         await connection.execute("select pg_reload_conf()")
 
 
-@pytest.fixture
-async def database_url(template: Database) -> AsyncIterator[str]:
-    """A migrated database of the test's own."""
+@asynccontextmanager
+async def copied(template: Database) -> AsyncIterator[str]:
+    """A migrated database, until the block ends."""
     name = f"test_{uuid4().hex}"
     maintenance = make_conninfo(template.admin, dbname="postgres")
     async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
-        await connection.execute(f"create database {name} template recollect strategy file_copy".encode())
+        await _copy(connection, name)
         yield make_conninfo(template.admin, dbname=name)
         await connection.execute(f"drop database {name} with (force)".encode())
+
+
+async def _copy(connection: psycopg.AsyncConnection, name: str) -> None:
+    statement = f"create database {name} template recollect strategy file_copy".encode()
+    # Postgres waits five seconds for whoever is still at the template, and a busy machine may take longer.
+    for _ in range(5):
+        try:
+            await connection.execute(statement)
+        except psycopg.errors.ObjectInUse:
+            continue
+        return
+    await connection.execute(statement)
+
+
+@pytest.fixture
+async def database_url(template: Database) -> AsyncIterator[str]:
+    """A migrated database of the test's own."""
+    async with copied(template) as url:
+        yield url
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ class Outcome:
 
     @property
     def json(self) -> Any:
-        assert self.code == 0, self.err
+        assert self.code == 0, self.err or self.out
         return json.loads(self.out)
 
     @property

@@ -215,7 +215,7 @@ def told_in_order(received: list[Received]) -> list[int]:
     return sorted(position for positions in by_subject.values() for position in positions)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_nothing_is_lost_and_nothing_doubled_whatever_is_killed(own_home: Path, seed: int) -> None:
     port = free_port()
     parts = [Part(role, own_home, port) for role in ("serve", "work", "work")]

@@ -6,10 +6,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from uuid import uuid4
-
-import psycopg
-from psycopg.conninfo import make_conninfo
 
 from recollect.access import store
 from recollect.access.models import NewKey
@@ -19,7 +15,7 @@ from recollect.db.database import Database
 from recollect.db.tenancy import SERVICE, Caller
 from recollect.kit.secret import ServerSecret
 from recollect.settings import Settings
-from tests.conftest import SECRET, make_settings, served
+from tests.conftest import SECRET, copied, make_settings, served
 
 ENGINES = ("self-hosted", "oss", "platform")
 
@@ -39,11 +35,7 @@ async def settings_for(
 
 @asynccontextmanager
 async def _platform(home: Path, template: Database) -> AsyncIterator[tuple[str, str]]:
-    name = f"test_{uuid4().hex}"
-    maintenance = make_conninfo(template.admin, dbname="postgres")
-    async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
-        await connection.execute(f"create database {name} template recollect strategy file_copy".encode())
-        url = make_conninfo(template.admin, dbname=name)
+    async with copied(template) as url:
         secret = ServerSecret(SECRET.encode())
         settings = make_settings(home, url, embedding="static")
         async with (
@@ -55,7 +47,6 @@ async def _platform(home: Path, template: Database) -> AsyncIterator[tuple[str, 
             async with services.tenancy.acting_as(caller) as tx:
                 issued = await services.access.create_key(tx, NewKey(name="mem0", scopes=["read", "write"]))
             yield address, issued.key
-        await connection.execute(f"drop database {name} with (force)".encode())
 
 
 async def a_user(services: Services, email: str) -> Caller:
