@@ -32,7 +32,7 @@ async def test_every_query_prepares(database_url: str) -> None:
         await connection.execute("set search_path = public, extensions")
         for package, query in queries:
             try:
-                await connection.execute(query.prepare_as(query.name).replace("%%", "%").encode())
+                await connection.execute(f"prepare {query.name} as ".encode() + query.numbered)
             except psycopg.Error as error:
                 pytest.fail(f"{package} {query.name}: {error}")
             await connection.execute("deallocate all")

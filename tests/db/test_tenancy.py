@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -136,22 +137,23 @@ async def test_a_refused_caller_changes_nothing(services: Services, user: UUID) 
         assert await services.bank.get_memory(tx, user) == []
 
 
-async def test_one_write_is_one_message(services: Services, user: UUID) -> None:
-    sent: list[bytes] = []
+async def test_one_write_is_one_round_trip(
+    services: Services, user: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips: list[object] = []
+    wait = Connection.wait
 
-    class Counting(psycopg.AsyncClientCursor[dict[str, object]]):
-        async def execute(self, query, *args, **kwargs):  # type: ignore[no-untyped-def]
-            sent.append(query)
-            return await super().execute(query, *args, **kwargs)
+    async def counted(self: Connection, generator: Any, *args: Any, **options: Any) -> Any:
+        trips.append(generator)
+        return await wait(self, generator, *args, **options)
 
     async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
             await services.bank.set_memory_key(tx, user, "k", 0)  # both statements get prepared
-        async with tenancy._api_pool.connection() as connection:
-            connection.cursor_factory = Counting
+        monkeypatch.setattr(Connection, "wait", counted)
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
             await services.bank.set_memory_key(tx, user, "k", 1)
-    assert len(sent) == 1
+    assert len(trips) == 1
 
 
 async def test_a_refused_first_use_does_not_spoil_the_statement(services: Services, user: UUID) -> None:

@@ -24,19 +24,16 @@ class Query:
     # It comes from a file of ours, which is as trusted as a literal in the code.
     text: LiteralString
 
-    def prepare_as(self, name: str) -> str:
-        numbered = self.text
-        for number, parameter in enumerate(self._parameters, 1):
-            numbered = numbered.replace(f"%({parameter})s", f"${number}")
-        return f"prepare {name} as {numbered}"
-
-    def execute_as(self, name: str) -> str:
-        arguments = ", ".join(f"%({parameter})s" for parameter in self._parameters)
-        return f"execute {name}({arguments})" if arguments else f"execute {name}"
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", self.text)))
 
     @cached_property
-    def _parameters(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", self.text)))
+    def numbered(self) -> bytes:
+        """The text as Postgres itself takes it, with $1 for the first parameter."""
+        numbers = {name: number for number, name in enumerate(self.parameters, 1)}
+        text = re.sub(r"%\((\w+)\)s", lambda found: f"${numbers[found[1]]}", self.text)
+        return text.replace("%%", "%").encode()
 
 
 class Queries:

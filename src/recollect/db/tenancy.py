@@ -23,7 +23,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
-from recollect.db.connection import Connection, Cursor
+from recollect.db.connection import Answer, Connection
 from recollect.db.failures import told_to_callers
 from recollect.db.queries import Queries, Query
 from recollect.errors import NotAllowed, NotFound
@@ -126,14 +126,13 @@ class Transaction:
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
     async def all(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> list[DictRow]:
-        cursor = await self._execute(query, parameters, last=last)
-        return await cursor.fetchall()
+        return (await self._execute(query, parameters, last=last)).rows
 
     async def maybe(
         self, query: Query, parameters: Parameters = None, *, last: bool = False
     ) -> DictRow | None:
-        cursor = await self._execute(query, parameters, last=last)
-        return await cursor.fetchone()
+        rows = (await self._execute(query, parameters, last=last)).rows
+        return rows[0] if rows else None
 
     async def one(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> DictRow:
         row = await self.maybe(query, parameters, last=last)
@@ -143,8 +142,7 @@ class Transaction:
 
     async def run(self, query: Query, parameters: Parameters = None, *, last: bool = False) -> int:
         """Execute, and say how many rows it touched."""
-        cursor = await self._execute(query, parameters, last=last)
-        return cursor.rowcount
+        return (await self._execute(query, parameters, last=last)).touched
 
     @property
     def principal(self) -> Principal:
@@ -182,30 +180,29 @@ class Transaction:
     def has_afterwards(self) -> bool:
         return bool(self._afterwards)
 
-    async def _execute(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
+    async def _execute(self, query: Query, parameters: Parameters, *, last: bool) -> Answer:
         if self._finished:
             raise RuntimeError(f"{query.name} comes after the transaction's last statement")
         last = last and self._commits_early
         with told_to_callers():
             if self._connection is None:
-                cursor = await self._begin_with(query, parameters, last=last)
-            elif last:
-                cursor = await self._connection.execute(f"{query.text};\ncommit", parameters)
+                answer = await self._begin_with(query, parameters, last=last)
             else:
-                cursor = await self._connection.execute(query.text, parameters)
+                text = f"{query.text};\ncommit" if last else query.text
+                answer = await self._connection.ask(text, parameters)
         self._finished = self._has_committed = last
-        return cursor
+        return answer
 
-    async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Cursor:
+    async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Answer:
         self._connection = await self._pool.getconn()
-        row, cursor = await self._connection.open_with(
+        opened, answer = await self._connection.open_with(
             *self.caller.proof.value,
             query,
             {**self.caller.parameters, **(parameters or {})},
             begin=not last,
         )
-        self._claims = row["claims"] if row else None
-        return cursor
+        self._claims = opened.rows[0]["claims"] if opened.rows else None
+        return answer
 
     async def finish(self) -> None:
         """Commit now and let go of the connection: for work that must not wait inside a transaction."""
