@@ -20,7 +20,7 @@ create table public.memory_data (
   user_id uuid not null references auth.users (id) on delete cascade,
   memory_node_id varchar(255) not null,
   key varchar(255) not null check (key <> ''),
-  value jsonb not null,
+  value json not null,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   expires_at timestamptz,
@@ -31,4 +31,5 @@ create index idx_memory_data_expires_at on public.memory_data (expires_at) where
 call private.protect_owned_by_user('public.memory_data');
 
 comment on table public.memory_data is 'Values under keys, of the nodes KEY_VALUE_STORE and WORKING_MEMORY.';
+comment on column public.memory_data.value is 'Not jsonb: what was sent comes back as it was, and no larger.';
 comment on column public.memory_data.expires_at is 'From then on nobody is shown it; it is purged within the hour.';

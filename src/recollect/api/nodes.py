@@ -47,7 +47,7 @@ class Forgotten(BaseModel):
     response_model=Types,
 )
 async def list_types(tx: Reading, recollect: Recollect) -> Any:
-    del tx  # for whoever may read nodes
+    await recollect.access.me(tx)
     return {"data": recollect.nodes.types()}
 
 
@@ -121,9 +121,10 @@ async def retrieve_from_node(
 
 @router.post(
     f"{NODE}/forget",
-    summary="Delete what is selected of what a memory node keeps; nothing selected: all.",
+    summary="Delete what is selected of what a memory node keeps; all of it if nothing is.",
     response_model=Forgotten,
-    responses=problems,
+    responses=write_problems,
+    dependencies=[idempotent],
 )
 async def forget_in_node(
     user_id: Owner, node_id: Name, selection: Given, tx: Writing, recollect: Recollect

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.errors import InvalidInput
@@ -15,16 +15,19 @@ from recollect.nodes.models import (
     Definition,
     Model,
     Node,
+    NodeId,
     TypeDescription,
     UnknownNode,
     UnknownType,
 )
 from recollect.nodes.store import NodeStore, queries
 from recollect.nodes.types import TYPES
-from recollect.nodes.types.base import Answer, MemoryType
+from recollect.nodes.types.base import MemoryType
 
 PAGE = 100
 PURGE_BATCH = 5_000
+
+_node_id: TypeAdapter[str] = TypeAdapter(NodeId)
 
 
 class Nodes:
@@ -39,7 +42,7 @@ class Nodes:
         """Make a node, or set up anew one of the same type; what it keeps stays."""
         of_type = _type(wanted.memory_type)
         config = _read(of_type.Config, wanted.config).model_dump(mode="json")
-        node = await self._store.put(tx, user_id, node_id, of_type.name, config)
+        node = await self._store.put(tx, user_id, _name(node_id), of_type.name, config)
         if node is None:
             raise AnotherType
         return node
@@ -53,22 +56,24 @@ class Nodes:
 
     async def delete(self, tx: Transaction, user_id: UUID, node_id: str) -> None:
         """Delete a node and all that it keeps."""
-        if not await self._store.delete(tx, user_id, node_id):
+        if not await self._store.delete(tx, user_id, _name(node_id)):
             raise UnknownNode
 
-    async def store(self, tx: Transaction, user_id: UUID, node_id: str, data: Mapping[str, Any]) -> Answer:
+    async def store(
+        self, tx: Transaction, user_id: UUID, node_id: str, data: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Put something into a node, in the form that its type takes."""
         node = await self._node(tx, user_id, node_id)
         of_type = _type(node.memory_type)
-        return await of_type.store(tx, node, _read(of_type.Item, data))
+        return (await of_type.store(tx, node, _read(of_type.Item, data))).model_dump(mode="json")
 
     async def retrieve(
         self, tx: Transaction, user_id: UUID, node_id: str, query: Mapping[str, Any]
-    ) -> Answer:
+    ) -> dict[str, Any]:
         """What a node keeps of what is asked for."""
         node = await self._node(tx, user_id, node_id)
         of_type = _type(node.memory_type)
-        return await of_type.retrieve(tx, node, _read(of_type.Query, query))
+        return (await of_type.retrieve(tx, node, _read(of_type.Query, query))).model_dump(mode="json")
 
     async def forget(self, tx: Transaction, user_id: UUID, node_id: str, selection: Mapping[str, Any]) -> int:
         """Delete what is selected of what a node keeps, all if nothing is; says how many."""
@@ -87,10 +92,17 @@ class Nodes:
                 return purged
 
     async def _node(self, tx: Transaction, user_id: UUID, node_id: str, *, last: bool = False) -> Node:
-        node = await self._store.get(tx, user_id, node_id, last=last)
+        node = await self._store.get(tx, user_id, _name(node_id), last=last)
         if node is None:
             raise UnknownNode
         return node
+
+
+def _name(given: str) -> str:
+    try:
+        return _node_id.validate_python(given)
+    except ValidationError as error:
+        raise InvalidInput(f"The name of a memory node: {error.errors()[0]['msg']}.") from error
 
 
 def _type(name: str) -> MemoryType:
@@ -115,5 +127,6 @@ def _read(form: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return form.model_validate(dict(given))
     except ValidationError as error:
-        told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise InvalidInput("; ".join(told)) from error
+        found = [{"field": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()]
+        listed = "; ".join(f"{each['field']}: {each['problem']}" for each in found)
+        raise InvalidInput(f"{listed}.", errors=found) from error

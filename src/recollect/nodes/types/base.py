@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+from pydantic import BaseModel
+
 from recollect.db.tenancy import Transaction
 from recollect.nodes.models import Model, Node
-
-Answer = dict[str, Any]
 
 
 class MemoryType(ABC):
@@ -21,10 +21,12 @@ class MemoryType(ABC):
     Selection: ClassVar[type[Model]]
 
     @abstractmethod
-    async def store(self, tx: Transaction, node: Node, item: Any) -> Answer: ...
+    async def store(self, tx: Transaction, node: Node, item: Any) -> BaseModel:
+        """Put something in; says what is there now."""
 
     @abstractmethod
-    async def retrieve(self, tx: Transaction, node: Node, query: Any) -> Answer: ...
+    async def retrieve(self, tx: Transaction, node: Node, query: Any) -> BaseModel:
+        """What is kept of what is asked for."""
 
     @abstractmethod
     async def forget(self, tx: Transaction, node: Node, selection: Any) -> int:

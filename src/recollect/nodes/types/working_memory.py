@@ -21,7 +21,7 @@ Seconds = Annotated[int, Field(ge=1, le=A_YEAR), NumberOnly]
 class Config(Model):
     """How long what is stored in the node lasts."""
 
-    ttl_seconds: Seconds = AN_HOUR
+    ttl_seconds: Annotated[Seconds, Field(description="Of what is stored from now on.")] = AN_HOUR
 
 
 class Item(key_value_store.Item):
@@ -40,4 +40,4 @@ class WorkingMemory(KeyValueStore):
     Item: ClassVar[type[Model]] = Item
 
     def _lifetime(self, node: Node, item: Any) -> timedelta | None:
-        return timedelta(seconds=item.ttl_seconds or node.config["ttl_seconds"])
+        return timedelta(seconds=item.ttl_seconds or Config(**node.config).ttl_seconds)
