@@ -30,6 +30,8 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
         _fit_the_profile(case)
     if "/brain" in case.path:
         _say_which_facts(case)
+    if "/nodes/" in case.path:
+        _fit_the_node(case)
     if case.path.startswith("/api/memories"):
         _say_what_is_meant(case)
     # Any JSON includes numbers beyond 64 bits.
@@ -63,6 +65,14 @@ def _fit_the_profile(case: Any) -> None:
         # Any JSON includes numbers beyond 64 bits.
         for each in case.body["activities"]:
             each.pop("data", None)
+
+
+def _fit_the_node(case: Any) -> None:
+    # What is stored and asked is of the form that the node's type says.
+    if case.method == "PUT":
+        case.body = {"memory_type": "KEY_VALUE_STORE"}
+    elif case.method == "POST":
+        case.body = {"key": "any"} | ({"value": "thing"} if case.path.endswith("/store") else {})
 
 
 def _keep_json_storable(body: Any) -> None:

@@ -127,6 +127,8 @@ def _read(form: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return form.model_validate(dict(given))
     except ValidationError as error:
-        found = [{"field": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()]
+        found = [
+            {"field": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()
+        ]
         listed = "; ".join(f"{each['field']}: {each['problem']}" for each in found)
         raise InvalidInput(f"{listed}.", errors=found) from error
