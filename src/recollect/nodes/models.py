@@ -14,7 +14,7 @@ from recollect.kit.text import Text, of_form
 NodeId = Annotated[
     Text,
     StringConstraints(min_length=1, max_length=255),
-    *of_form(r"[A-Za-z0-9][A-Za-z0-9._:\-]*", "letters, digits and . _ : - only, a letter or digit first"),
+    *of_form(r"^[A-Za-z0-9][A-Za-z0-9._:\-]*$", "letters, digits and . _ : - only, a letter or digit first"),
 ]
 
 
