@@ -14,7 +14,7 @@ from recollect.errors import InvalidInput
 from recollect.nodes.models import Definition
 from tests.api.raw import assert_problem
 from tests.conftest import MakePerson, Person
-from tests.nodes.conformance import At
+from tests.nodes.conformance import At, rows_of_nodes
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +80,19 @@ async def test_nodes_are_listed_by_name_in_pages(ana: Person) -> None:
     assert [each["memory_node_id"] for each in first["data"]] == ["a", "b"]
     assert [each["memory_node_id"] for each in second["data"]] == ["c"]
     assert "nextCursor" not in second
+
+
+async def test_nodes_go_with_their_user(
+    services: Services, ana: Person, ben: Person, database_url: str
+) -> None:
+    for person in (ana, ben):
+        await At(person).define("KEY_VALUE_STORE", {})
+        await At(person).store({"key": "k", "value": person.email})
+
+    await services.access.remove_user(ana.email)
+
+    assert await rows_of_nodes(database_url) == 2
+    assert (await At(ben).retrieve())["entries"][0]["value"] == ben.email
 
 
 async def test_ten_that_define_and_store_at_once_all_succeed(ana: Person) -> None:

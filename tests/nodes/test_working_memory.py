@@ -186,8 +186,3 @@ async def test_an_outside_scheduler_has_it_done_once_in_its_period(
     assert (again.status_code, again.json()) == (200, {**first.json(), "is_new": False})
     left = await (await as_admin.execute("select key from memory_data")).fetchall()
     assert left == [("still",)]
-
-
-async def test_unless_told_otherwise_it_is_on_the_schedule_every_hour(services: Services) -> None:
-    [task] = [each for each in services.jobs.tasks.values() if each.cron == "working-memory-purge"]
-    assert (task.name, task.every, task.for_service_only) == ("nodes.purge", "7 * * * *", True)
