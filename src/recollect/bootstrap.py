@@ -75,6 +75,8 @@ from recollect.mail import notices
 from recollect.mail.service import Mail
 from recollect.mail.smtp import MailServer
 from recollect.mail.tasks import tasks as mail_tasks
+from recollect.nodes.service import Nodes
+from recollect.nodes.tasks import tasks as node_tasks
 from recollect.profile.bounds import Bounds
 from recollect.profile.compacting import Compactor
 from recollect.profile.prompts import Prompts
@@ -105,6 +107,7 @@ class Faculties:
     brain: Brain
     proposals: Proposals
     toolboxes: Toolboxes
+    nodes: Nodes
     profile: Profile
     profile_prompts: Prompts
     updater: Updater
@@ -282,6 +285,7 @@ def _faculties(
         brain=brain,
         proposals=proposals,
         toolboxes=Toolboxes(tenancy, brain, proposals, settings.brain_agent_writes),
+        nodes=Nodes(),
         profile=profile,
         profile_prompts=Prompts(),
         updater=updater,
@@ -299,6 +303,7 @@ def _faculty_tasks(
     return (
         *bank_tasks(faculties.bank, tenancy),
         *brain_tasks(brain, Loading(tenancy, brain, settings.brain_language)),
+        *node_tasks(faculties.nodes, tenancy),
         *profile_tasks(faculties.updater, _compactor(settings, tenancy, profile), jobs),
         *rule_tasks(faculties.extractor, jobs),
     )

@@ -26,12 +26,9 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
         case.body["rut"] = "12.345.678-5"
     _keep_json_storable(case.body)
     _say_something_in_chats(case.body)
-    if "/profile" in case.path:
-        _fit_the_profile(case)
-    if "/brain" in case.path:
-        _say_which_facts(case)
-    if case.path.startswith("/api/memories"):
-        _say_what_is_meant(case)
+    for part, put_right in _BY_PATH.items():
+        if part in case.path:
+            put_right(case)
     # Any JSON includes numbers beyond 64 bits.
     if case.path.startswith("/api/brain") and isinstance(case.body, dict):
         case.body |= {name: {"any": "thing"} for name in ("arguments", "fields") if name in case.body}
@@ -63,6 +60,14 @@ def _fit_the_profile(case: Any) -> None:
         # Any JSON includes numbers beyond 64 bits.
         for each in case.body["activities"]:
             each.pop("data", None)
+
+
+def _fit_the_node(case: Any) -> None:
+    # What is stored and asked is of the form that the node's type says.
+    if case.method == "PUT":
+        case.body = {"memory_type": "KEY_VALUE_STORE"}
+    elif case.method == "POST":
+        case.body = {"key": "any"} | ({"value": "thing"} if case.path.endswith("/store") else {})
 
 
 def _keep_json_storable(body: Any) -> None:
@@ -102,3 +107,11 @@ def _say_what_is_meant(case: Any) -> None:
     # One message at least has to say something; what else they hold is any JSON again.
     if isinstance(case.body, dict) and case.body.get("messages"):
         case.body["messages"] = [{"role": "user", "content": "something"}]
+
+
+_BY_PATH = {
+    "/profile": _fit_the_profile,
+    "/brain": _say_which_facts,
+    "/nodes/": _fit_the_node,
+    "/api/memories": _say_what_is_meant,
+}

@@ -25,6 +25,7 @@ class Tenant:
     chat: UUID
     rule: UUID
     prompt: UUID
+    node: str
 
 
 LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -46,6 +47,17 @@ ROWS: dict[str, Callable[[Tenant], dict[str, Any]]] = {
     "public.workspace_members": lambda t: {"workspace_id": t.workspace, "user_id": t.newcomer},
     "public.projects": lambda t: {"workspace_id": t.workspace, "name": uuid4().hex},
     "public.user_memory": lambda t: {"user_id": t.id, "key": uuid4().hex, "value": "1"},
+    "public.memory_nodes": lambda t: {
+        "user_id": t.id,
+        "memory_node_id": uuid4().hex,
+        "memory_type": "KEY_VALUE_STORE",
+    },
+    "public.memory_data": lambda t: {
+        "user_id": t.id,
+        "memory_node_id": t.node,
+        "key": uuid4().hex,
+        "value": "1",
+    },
     "public.memory_streams": lambda t: {"owner_id": t.id, "of_run": uuid4().hex},
     "public.memories": lambda t: {
         "owner_id": t.id,
@@ -209,6 +221,8 @@ OWN: dict[str, set[str]] = {
     "public.workspace_members": set(VERBS),
     "public.projects": set(VERBS),
     "public.user_memory": set(VERBS),
+    "public.memory_nodes": set(VERBS),
+    "public.memory_data": set(VERBS),
     "public.memory_streams": {"select"},
     "public.memories": {"select", "update"},
     "public.memory_vectors": set(VERBS),

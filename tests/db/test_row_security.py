@@ -79,7 +79,13 @@ async def tenants(superuser: Connection) -> tuple[Tenant, Tenant]:
             " values (%s, 'x', 'x') returning id",
             workspace,
         )
-        made.append(Tenant(user, workspace, company, newcomer, endpoint, memory, chat, rule, prompt))
+        node = await _value(
+            superuser,
+            "insert into memory_nodes (user_id, memory_node_id, memory_type)"
+            " values (%s, 'x', 'KEY_VALUE_STORE') returning memory_node_id",
+            user,
+        )
+        made.append(Tenant(user, workspace, company, newcomer, endpoint, memory, chat, rule, prompt, node))
     return made[0], made[1]
 
 

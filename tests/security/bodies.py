@@ -6,6 +6,7 @@ from typing import Any
 
 WEBHOOKS = "/api/workspaces/{workspaceId}/webhooks"
 PROFILE = "/api/users/{userId}/profile"
+NODE = "/api/users/{userId}/nodes/{memoryNodeId}"
 
 # What makes a request valid, so that it is the id alone that it is refused for. An endpoint that
 # takes an id and is not listed here fails the test: say what it takes.
@@ -76,6 +77,10 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", f"{PROFILE}/undo"): None,
     ("POST", f"{PROFILE}/update"): None,
     ("POST", f"{PROFILE}/activity"): {"activities": [{"kind": "note", "content": "ben was here"}]},
+    ("PUT", NODE): {"memory_type": "KEY_VALUE_STORE"},
+    ("POST", f"{NODE}/store"): {"key": "kept", "value": "ben was here"},
+    ("POST", f"{NODE}/retrieve"): {},
+    ("POST", f"{NODE}/forget"): {},
     ("POST", "/api/profile/prompts"): {"prompt_text": "ben was here"},
     ("POST", "/api/profile/prompts/{promptVersion}/use"): None,
 }

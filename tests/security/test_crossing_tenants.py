@@ -125,6 +125,7 @@ async def of_ana(ana: Person, services: Services) -> dict[str, str]:
         "webhookId": hook.json()["id"],
         "deliveryId": deliveries.json()["data"][0]["id"],
         "activityId": await _activity_of(ana),
+        "memoryNodeId": await _node_of(ana),
         # Of nobody, and found in no answer by chance.
         "promptVersion": "1987654321",
     }
@@ -152,6 +153,16 @@ async def _activity_of(ana: Person) -> str:
     [activity] = (await ana.http.get(f"{profile}/activity")).json()["data"]
     found: str = activity["id"]
     return found
+
+
+async def _node_of(ana: Person) -> str:
+    """A memory node that keeps something."""
+    name = "scratch-of-ana"
+    path = f"/api/users/{ana.id}/nodes/{name}"
+    assert (await ana.http.put(path, json={"memory_type": "KEY_VALUE_STORE"})).status_code == 200
+    kept = await ana.http.post(f"{path}/store", json={"key": "kept", "value": "ana's own"})
+    assert kept.status_code == 200
+    return name
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from recollect.errors import InvalidInput
-from recollect.kit.text import NumberOnly, Text, check_json
+from recollect.kit.text import NumberOnly, Text, compact_json
 
 DEFAULT_NAMESPACE = "default"
 MAX_VALUE_BYTES = 10_240
@@ -29,8 +28,7 @@ class ValueTooLarge(InvalidInput):
 
 def serialised(value: Any) -> str:
     """The value as compact JSON text, or an error that says why it cannot be stored."""
-    check_json(value)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = compact_json(value)
     size = len(text.encode())
     if size > MAX_VALUE_BYTES:
         raise ValueTooLarge(f"{ValueTooLarge.title()} This one has {size:,} bytes.")

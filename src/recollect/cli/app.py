@@ -22,6 +22,7 @@ from recollect.cli import (
     memories,
     model,
     models,
+    nodes,
     profile,
     profile_updates,
     rule_prompts,
@@ -64,6 +65,7 @@ app.add_typer(memories.app, name="memories")
 app.add_typer(brain.app, name="brain")
 brain.app.command("import")(brain_importing.import_)
 brain.app.add_typer(brain_agents.agents_app)
+app.add_typer(nodes.app, name="nodes")
 app.add_typer(profile.app, name="profile")
 profile.app.add_typer(profile_updates.updates_app)
 profile.app.add_typer(profile_updates.prompt_app, name="prompt")

@@ -6,6 +6,9 @@ async with Recollect("http://127.0.0.1:8000", key="rk_...") as memory:
     await memory.memories.add("I moved to Bonn.", user="mia")
     found = await memory.memories.search("Where does she live?", user="mia")
     await memory.brain.user(me.id).put("user_city", "Lives in Bonn.")
+    scratch = memory.nodes.node(me.id, "scratch")
+    await scratch.define("WORKING_MEMORY", {"ttl_seconds": 600})
+    await scratch.store({"key": "step", "value": 3})
     state = await memory.profile.merge(me.id, {"summary": "Calm of late."})
 
 What the server refuses is raised as the same ``recollect.errors`` that the server raised. A busy or
@@ -41,6 +44,7 @@ from recollect.client.chats import Chats
 from recollect.client.connection import ATTEMPTS, PAGE, Connection, not_understood, pause, read, valid
 from recollect.client.jobs import FailedAttempt, Job
 from recollect.client.memories import Memories
+from recollect.client.nodes import MemoryNode, Nodes
 from recollect.client.profile import Profile
 from recollect.client.rules import Rules
 from recollect.errors import NotFound, RecollectError, Unavailable
@@ -55,6 +59,8 @@ __all__ = [
     "Job",
     "Me",
     "Memories",
+    "MemoryNode",
+    "Nodes",
     "Profile",
     "Recollect",
     "Reset",
@@ -97,6 +103,7 @@ class Recollect:
         self._server = Connection(base_url, key=key, timeout=timeout)
         self.memories = Memories(self._server)
         self.brain = Brain(self._server)
+        self.nodes = Nodes(self._server)
         self.profile = Profile(self._server)
         self.chats = Chats(self._server)
         self.rules = Rules(self._server)

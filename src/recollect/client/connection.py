@@ -37,7 +37,7 @@ _BY_CODE = {kind.code: kind for kind in _KINDS}
 _BY_STATUS = dict.fromkeys(_PASSING_STATUSES, Unavailable) | {kind.status: kind for kind in reversed(_KINDS)}
 _PROBLEM_FIELDS = frozenset({"type", "title", "status", "detail", "code"})
 # What a repeated DELETE finds where the one before it did its work.
-_GONE = frozenset({"unknown_key", "unknown_memory", "unknown_slug", "unknown_activity"})
+_GONE = frozenset({"unknown_key", "unknown_memory", "unknown_slug", "unknown_activity", "unknown_node"})
 
 
 class Connection:

@@ -117,6 +117,12 @@ def strict_json(body: bytes) -> Any:
     return parsed
 
 
+def compact_json(value: Any) -> str:
+    """The value as JSON text without spare spaces, or an error that says why it cannot be stored."""
+    check_json(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def check_json(value: Any) -> None:
     """Refuse what JSON, Postgres or other languages cannot hold, however deep it sits."""
     layer, depth = [value], 0
