@@ -37,6 +37,13 @@ _NOT_SAID = (
     "Operation stopped by hook",
     "Stop hook feedback",
 )
+# What Cursor's button under an error asks for, in its own words; the user may have added some.
+_BUTTON = re.compile(
+    r"For the code present, we get this error:\s+```.*?```\s+"
+    r"(?:How can I resolve this\? If you propose a fix, please make it concise\."
+    r"|Fix it, verify, and then give a concise explanation\.)",
+    re.DOTALL,
+)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _TARGETS = (
     "file_path",
@@ -67,6 +74,9 @@ def own_words(text: str) -> str:
     text = text[: 4 * LONGEST_USER_TEXT].strip()
     if text.startswith(_NOT_SAID):
         return ""
+    # Only at the beginning: looking everywhere would cost the square of the text.
+    if pressed := _BUTTON.match(text):
+        text = text[pressed.end() :].strip()
     if "<" not in text:
         return text
     kept, at, unclosed = [], 0, set()
