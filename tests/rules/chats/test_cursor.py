@@ -5,21 +5,34 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.rules.chats.conftest import Read, Write
 
 
-def database(path: Path, values: dict[str, Any]) -> Path:
+def database(path: Path, values: dict[str, Any], table: str = "cursorDiskKV") -> Path:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
+        connection.execute(f"CREATE TABLE {table} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
         rows = [
             (key, value if isinstance(value, str) else json.dumps(value)) for key, value in values.items()
         ]
-        connection.executemany("INSERT INTO cursorDiskKV VALUES (?, ?)", rows)
+        connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
         connection.commit()
     return path
+
+
+def workspace(path: Path, **values: Any) -> Path:
+    """A database of one workspace, as versions before 2025 wrote it."""
+    keys = {
+        "tabs": "workbench.panel.aichat.view.aichat.chatdata",
+        "allComposers": "composer.composerData",
+        "prompts": "aiService.prompts",
+    }
+    return database(path, {keys[name]: {name: value} for name, value in values.items()}, "ItemTable")
 
 
 COMPOSER = {
@@ -60,6 +73,105 @@ def test_older_versions_keep_the_conversation_in_one_value(read: Read, tmp_path:
     bubble = {"type": 1, "text": "hello", "workspaceUris": ["file:///srv/my%20shop"]}
     (chat,) = read(database(tmp_path / "state.vscdb", {"composerData:c1": {"conversation": [bubble]}})).chats
     assert (chat.project, chat.turns[0].text) == ("/srv/my shop", "hello")
+
+
+def test_a_time_is_when_something_was_sent_and_not_how_long_the_program_ran(
+    read: Read, tmp_path: Path
+) -> None:
+    timing = {"clientStartTime": 78_249.7, "clientRpcSendTime": 1_772_000_060_000}
+    bubbles = [
+        {"type": 1, "text": "list the routes"},
+        {"type": 2, "text": "Two.", "timingInfo": timing},
+        {"type": 1, "text": "never push"},
+        {"type": 2, "text": "Agreed.", "timingInfo": {"clientStartTime": 99_000.5}},
+    ]
+    composer = {"createdAt": 1_772_000_000_000, "conversation": bubbles}
+    (chat,) = read(database(tmp_path / "state.vscdb", {"composerData:c1": composer})).chats
+    sent = datetime.fromtimestamp(1_772_000_060, UTC)
+    assert [turn.at for turn in chat.turns] == [sent, sent, None, None]
+
+
+def test_a_step_without_a_tool_is_nothing_that_was_done(read: Read, tmp_path: Path) -> None:
+    bubbles = [
+        {"type": 2, "text": "", "toolFormerData": {"additionalData": {}}},
+        {"type": 2, "text": "", "toolFormerData": {"name": "read_file", "rawArgs": '{"path": "a.py"}'}},
+        {"type": 1, "text": "go on"},
+    ]
+    composer = {"conversation": bubbles}
+    (chat,) = read(database(tmp_path / "state.vscdb", {"composerData:c1": composer})).chats
+    assert chat.turns[0].doing == "read_file a.py"
+
+
+def test_a_workspace_has_the_turns_of_its_tabs(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "workspace.json").write_text('{"folder": "file:///srv/my%20shop"}')
+    tab = {
+        "tabId": "t1",
+        "chatTitle": "Routes\n\nThere are two of them.",
+        "lastSendTime": 1_772_000_060_000,
+        "bubbles": [
+            {"type": "user", "text": "list the routes"},
+            {"type": "ai", "text": "Two."},
+            {"type": "user", "text": "never push"},
+            {"type": "ai", "text": "Agreed."},
+            {"type": "user", "text": "and nev"},
+        ],
+    }
+    (chat,) = read(workspace(tmp_path / "state.vscdb", tabs=[tab])).chats
+    assert (chat.session, chat.title, chat.project) == ("t1", "Routes", "/srv/my shop")
+    # What stands in the field to type into was never said.
+    assert [turn.text for turn in chat.turns] == ["list the routes", "Two.", "never push", "Agreed."]
+    assert chat.turns[0].at is None
+    assert chat.turns[2].at == datetime.fromtimestamp(1_772_000_060, UTC)
+
+
+def test_the_first_versions_had_the_words_of_a_tab_under_other_names(read: Read, tmp_path: Path) -> None:
+    bubbles = [
+        {"type": "user", "delegate": {"a": "list the routes"}},
+        {"type": "ai", "rawText": "Two."},
+        {"type": "user", "delegate": {"a": ""}, "rawText": "never push"},
+        {"type": "ai", "rawText": "Agreed."},
+    ]
+    tabs = [{"tabId": "t1", "bubbles": bubbles}]
+    (chat,) = read(workspace(tmp_path / "state.vscdb", tabs=tabs)).chats
+    assert [turn.text for turn in chat.turns] == ["list the routes", "Two.", "never push", "Agreed."]
+
+
+def test_an_answer_that_was_applied_is_not_heard_a_second_time(read: Read, tmp_path: Path) -> None:
+    asked, answered = "list the routes", "Two."
+    tab = {
+        "tabId": "t1",
+        "bubbles": [{"type": "user", "text": asked}, {"type": "ai", "text": answered}],
+    }
+    copy = [{"type": 1, "text": asked}, {"type": 2, "text": answered}]
+    composers = [
+        {"composerId": "c1", "conversation": copy},
+        {"composerId": "c2", "conversation": [*copy, {"type": 1, "text": "never push"}]},
+        {"composerId": "c3", "conversation": [copy[0], {"type": 2, "text": "Three."}]},
+    ]
+    found = read(workspace(tmp_path / "state.vscdb", tabs=[tab], allComposers=composers))
+    assert [(chat.session, [turn.text for turn in chat.turns]) for chat in found.chats] == [
+        ("t1", [asked, answered]),
+        ("c2", ["never push"]),
+        ("c3", [asked, "Three."]),
+    ]
+
+
+def test_a_workspace_whose_chats_have_moved_says_where_they_are(read: Read, tmp_path: Path) -> None:
+    path = workspace(tmp_path / "state.vscdb", allComposers=[{"composerId": "c1"}], prompts=["list"])
+    assert "are in Cursor's globalStorage/state.vscdb" in read(path).reasons
+
+
+def test_a_database_of_another_editor_is_reported(read: Read, tmp_path: Path) -> None:
+    path = database(tmp_path / "state.vscdb", {"workbench.panel.chat": {}}, "ItemTable")
+    assert "no chats of Cursor" in read(path).reasons
+
+
+def test_chats_that_are_too_large_are_reported(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.rules.chats.cursor.LONGEST_LINE", 100)
+    found = read(workspace(tmp_path / "state.vscdb", tabs=[{"bubbles": ["x" * 200]}]))
+    assert "was left out" in found.reasons
 
 
 def test_a_database_is_only_read(read: Read, tmp_path: Path) -> None:
@@ -138,4 +250,56 @@ never push
         ("user", "list the routes\n**User** is a word here"),
         ("assistant", "Two of them.\n\n---\n\nAnd a rule of my own."),
         ("user", "never push"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "_Exported on 29.5.2025 at 19:54:50 MESZ from Cursor (0.50.7)_",
+        "_Exported on 2025. 7. 15. at 20시 41분 30초 GMT+9 from Cursor (1.2.4)_",
+        "_Exported on 2026/2/28 at GMT+8 10:28:33 from Cursor (2.4.27)_",
+        "_Exported on 6/2/2026 at 00:27:23 GMT+8 from Cursor (2.7.0-pre.183.patch.0)_",
+    ],
+)
+def test_an_export_is_known_wherever_it_was_made(read: Read, write: Write, line: str) -> None:
+    (chat,) = read(write("a.md", f"# Routes\n\n{line}\n\n---\n\n**User**\n\nlist them\n")).chats
+    assert (chat.title, chat.turns[0].text) == ("Routes", "list them")
+
+
+def test_an_export_of_another_program_has_no_rule_before_the_first_speaker(read: Read, write: Write) -> None:
+    text = """# Routes
+_Exported on 01/07/2026 at 19:14:15 GMT+8 from Cursor via WayLog_
+
+
+**Cursor**
+
+Looking.
+
+---
+
+
+**User**
+
+never push
+"""
+    (chat,) = read(write("a.md", text)).chats
+    assert [(turn.role, turn.text) for turn in chat.turns] == [
+        ("assistant", "Looking."),
+        ("user", "never push"),
+    ]
+
+
+def test_exports_in_one_file_are_chats_of_their_own_and_notes_are_nobodys(read: Read, write: Write) -> None:
+    notes = "# What I learnt\n\n---\n\n**User**\n\nis a heading here\n\n" + "A note.\n\n" * 30
+    export = (
+        "# {0}\n_Exported on 3/1/2026 at 10:00:00 GMT from Cursor (2.4.27)_\n\n---\n\n**User**\n\n{1}\n\n"
+    )
+    answer = "---\n\n**Cursor**\n\nTwo.\n\n---\n\n"
+    text = notes + export.format("Routes", "list them") + answer + export.format("Pushing", "never push")
+    found = read(write("both.md", text))
+    assert [(chat.session, chat.title) for chat in found.chats] == [("both", "Routes"), ("both-2", "Pushing")]
+    assert [[turn.text for turn in chat.turns] for chat in found.chats] == [
+        ["list them", "Two."],
+        ["never push"],
     ]

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Iterator
 
 from recollect.rules.chats.models import Chat, Kind, Role, Skipped
+from recollect.rules.chats.own_words import own_words
 from recollect.rules.chats.shapes import Json, a_list, a_text, an_object, spoken
 from recollect.rules.chats.sources import Report, Source, json_lines
-from recollect.rules.chats.transcript import Transcript, moment, named_action, own_words
+from recollect.rules.chats.transcript import Transcript, moment, named_action
 
 FORMAT = "claude-code"
 
@@ -105,10 +106,6 @@ class _Reading:
         if text.startswith(_ACCEPTED_PLAN):
             self._say("assistant", text, entry)
             return
-        if text.startswith("<command-"):
-            arguments = _tagged(text, "command-args")
-            # A command without words of its own says nothing.
-            text = f"{_tagged(text, 'command-name')} {arguments}" if arguments else ""
         if text:
             self._dequeue(text)
             self._forget_other_branch(entry)
@@ -173,10 +170,6 @@ class _Reading:
 def _by_human(entry: Json) -> bool:
     """Newer versions say where a prompt came from; tasks and hooks write some too."""
     return an_object(entry.get("origin")).get("kind") in (None, "human")
-
-
-def _tagged(text: str, name: str) -> str:
-    return text.partition(f"<{name}>")[2].partition(f"</{name}>")[0].strip()
 
 
 def _rejection(content: object) -> str | None:

@@ -19,6 +19,7 @@ from recollect.rules.chats import (
     claude_code,
     codex,
     cursor,
+    cursor_markdown,
     messages,
     specstory,
 )
@@ -56,7 +57,7 @@ class _Reading:
             claude_code.FORMAT: partial(claude_code.read, seen=set()),
             codex.FORMAT: codex.read,
             cursor.FORMAT: cursor.read,
-            cursor.MARKDOWN: cursor.read_markdown,
+            cursor_markdown.FORMAT: cursor_markdown.read,
             messages.FORMAT: messages.read,
             messages.LINES: messages.read_lines,
             specstory.FORMAT: specstory.read,

@@ -17,6 +17,7 @@ from recollect.rules.chats import (
     claude_code,
     codex,
     cursor,
+    cursor_markdown,
     messages,
     specstory,
 )
@@ -58,13 +59,16 @@ def recognised(source: Source) -> str:
 
 
 def _of_text(head: str) -> str | None:
-    lines = [line for line in head.splitlines() if len(line) < 300]
-    if any(line.startswith(aider.STARTED) for line in lines):
-        return aider.FORMAT
-    if any(cursor.EXPORTED.fullmatch(line) for line in lines[:20]):
-        return cursor.MARKDOWN
-    if any(specstory.HEADER.fullmatch(line) for line in lines):
-        return specstory.FORMAT
+    """The format whose mark comes first: a chat may have another's pasted into it, and notes above it."""
+    for line in head.splitlines():
+        if len(line) >= 300:
+            continue
+        if line.startswith(aider.STARTED):
+            return aider.FORMAT
+        if cursor_markdown.EXPORTED.fullmatch(line):
+            return cursor_markdown.FORMAT
+        if specstory.HEADER.fullmatch(line):
+            return specstory.FORMAT
     return None
 
 

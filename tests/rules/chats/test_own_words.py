@@ -1,0 +1,57 @@
+"""What counts as the user's own words, whatever program wrote it down."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.rules.chats.own_words import own_words
+
+ERROR = "For the code present, we get this error:\n```\nName 'tax' is not defined\n```\n"
+PLAN = "Implement the plan as specified, it is attached for your reference. Do NOT edit the plan file itself."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ERROR + "How can I resolve this? If you propose a fix, please make it concise.",
+        ERROR + "Fix it, verify, and then give a concise explanation.",
+        PLAN + "\n\nDon't stop until you have completed all the to-dos.",
+        "PLEASE IMPLEMENT THIS PLAN:\n# Taxes\n\nAlways round up.",
+        "Base directory for this skill: /srv/skills/taxes\n\n# Taxes\n\nAlways round up.",
+        "Automation: Taxes\nAutomation ID: taxes\nAutomation memory: none\n\nAlways round up.",
+        '@agent Continue: "Continue to iterate?"',
+        "<command-name>/exit</command-name>\n  <command-message>exit</command-message>\n"
+        "  <command-args></command-args>",
+    ],
+)
+def test_what_a_program_writes_in_the_users_place_is_not_theirs(text: str) -> None:
+    assert own_words(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ERROR + "Fix it, verify, and then give a concise explanation. Never round up.",
+        "## User Input\n\n```text\nNever round up.\n```\n\nYou **MUST** consider it.\n\nAlways ask.",
+    ],
+)
+def test_what_the_user_added_to_it_is_theirs(text: str) -> None:
+    assert own_words(text) == "Never round up."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ERROR + "Why?",
+        "We talked of a thing. " + PLAN,
+        "Automation: it is about time that we had some.",
+        "## User Input\n\nis the heading to use from now on.",
+    ],
+)
+def test_what_only_looks_like_it_is_theirs(text: str) -> None:
+    assert own_words(text) == text.strip()
+
+
+def test_the_words_of_a_command_are_theirs() -> None:
+    command = "<command-message>review</command-message>\n<command-name>/review</command-name>\n"
+    assert own_words(command + "<command-args>only the taxes</command-args>") == "/review only the taxes"
