@@ -40,17 +40,22 @@ class Answer(NamedTuple):
     """How many rows it touched."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """A statement as the session knows it."""
 
     name: bytes
     parameters: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    """What it answers with, once it has; Postgres tells when that changes."""
 
 
 class Connection(psycopg.AsyncConnection[DictRow]):
     # For all connections of the process: if one is behind a pooler, all are.
     sessions_change_hands: ClassVar[bool] = False
+    # What is sent in Postgres's own form. All else goes as text, which it reads as whatever type the
+    # statement has there.
+    sent_in_binary: ClassVar[set[type]] = {bytes}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -91,7 +96,7 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         """What a statement within a transaction answers; of several, the first."""
         cursor = await self.execute(text.encode(), parameters)
         assert cursor.pgresult is not None  # noqa: S101 - it was executed
-        return self._read(cursor.pgresult)
+        return self._read(cursor.pgresult, _columns(cursor.pgresult))
 
     async def _prepare(self, query: Query, role: str | None) -> Prepared:
         """By a message of its own: what comes with data can fail, and would leave the statement behind."""
@@ -111,16 +116,16 @@ class Connection(psycopg.AsyncConnection[DictRow]):
     async def _ask(
         self, opening: Prepared, work: Prepared, parameters: Mapping[str, Any], *, begin: bool
     ) -> tuple[Answer, Answer]:
-        given = [(each.name, self._written(each, parameters)) for each in (opening, work)]
+        given = [(each.name, *self._written(each, parameters)) for each in (opening, work)]
 
         def send(pgconn: PGconn) -> None:
             if begin:
                 pgconn.send_query_params(b"begin", None)
-            for name, values in given:
-                pgconn.send_query_prepared(name, values)
+            for name, values, formats in given:
+                pgconn.send_query_prepared(name, values, formats)
 
         opened, done = (await self._exchange(send))[-2:]
-        return self._read(opened), self._read(done)
+        return self._answer(opening, opened), self._answer(work, done)
 
     async def _ask_in_full(
         self, opening: str, work: str, parameters: Mapping[str, Any], *, begin: bool
@@ -128,7 +133,7 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         start = "begin;\n" if begin else ""
         cursor = await self.execute(f"{start}{opening};\n{work}".encode(), parameters)
         opened, done = [result.pgresult async for result in cursor.results() if result.pgresult][-2:]
-        return self._read(opened), self._read(done)
+        return self._read(opened, _columns(opened)), self._read(done, _columns(done))
 
     async def _exchange(self, send: Callable[[PGconn], None]) -> list[PGresult]:
         async with self.lock:
@@ -138,20 +143,30 @@ class Connection(psycopg.AsyncConnection[DictRow]):
                 raise psycopg.errors.error_from_result(result)
         return results
 
-    def _written(self, statement: Prepared, parameters: Mapping[str, Any]) -> Any:
-        # As text, which Postgres reads as whatever type the statement takes there.
+    def _written(self, statement: Prepared, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
         values = [parameters[name] for name in statement.parameters]
-        return self._values.dump_sequence(values, [PyFormat.TEXT] * len(values))
+        forms = [PyFormat.BINARY if type(value) in self.sent_in_binary else PyFormat.TEXT for value in values]
+        return self._values.dump_sequence(values, forms), self._values.formats
 
-    def _read(self, result: PGresult) -> Answer:
-        names = [(result.fname(number) or b"").decode() for number in range(result.nfields)]
+    def _answer(self, statement: Prepared, result: PGresult) -> Answer:
+        if statement.columns is None:
+            statement.columns = _columns(result)
+        return self._read(result, statement.columns)
+
+    def _read(self, result: PGresult, columns: tuple[str, ...]) -> Answer:
         self._values.set_pgresult(result)
-        rows = self._values.load_rows(0, result.ntuples, lambda values: dict(zip(names, values, strict=True)))
+        rows = self._values.load_rows(
+            0, result.ntuples, lambda values: dict(zip(columns, values, strict=True))
+        )
         return Answer(rows, result.command_tuples or 0)
 
     async def _undo(self) -> None:
         if self.pgconn.transaction_status != TransactionStatus.IDLE:
             await self.execute("rollback")
+
+
+def _columns(result: PGresult) -> tuple[str, ...]:
+    return tuple((result.fname(number) or b"").decode() for number in range(result.nfields))
 
 
 def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGresult]]:

@@ -13,7 +13,7 @@ from recollect.db.tenancy import Transaction
 from recollect.engine.embedding.models import Embedder, EmbeddingFailed
 from recollect.engine.language import query_terms
 from recollect.engine.models import MAX_FOUND, Found, Wanted
-from recollect.engine.store import embedded, queries, scope_parameters, vector_text
+from recollect.engine.store import Vector, embedded, queries, scope_parameters
 from recollect.errors import InvalidInput
 from recollect.kit.logs import logger
 
@@ -89,14 +89,14 @@ class Search:
             while len(self._sizes) > SIZES_KEPT:
                 self._sizes.popitem(last=False)
 
-    async def _meaning(self, tx: Transaction, query: str) -> str | None:
+    async def _meaning(self, tx: Transaction, query: str) -> Vector | None:
         try:
             vectors = await embedded(tx, self._embedder, [query])
         except EmbeddingFailed as error:
             # Words still find most; nothing is written on the strength of it.
             log.warning("searching by words alone", reason=error.code)
             return None
-        return vector_text(vectors[0])
+        return Vector(vectors[0])
 
 
 def _key(tx: Transaction, scope: Mapping[str, Any]) -> tuple[str, ...]:

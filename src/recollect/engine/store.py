@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -11,8 +12,12 @@ from uuid import UUID
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from psycopg import adapters
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
 from psycopg.types.json import Jsonb
 
+from recollect.db.connection import Connection
 from recollect.db.queries import Queries
 from recollect.db.tenancy import Transaction
 from recollect.engine.embedding.models import Embedder, Vectors
@@ -72,6 +77,32 @@ async def embedded(tx: Transaction, embedder: Embedder, texts: Sequence[str]) ->
         await tx.finish()
         vectors = await embedder.embed(texts)
     return vectors
+
+
+class Vector:
+    """A vector on its way into a statement."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: NDArray[np.float32]) -> None:
+        self.numbers = numbers
+
+
+class _AsText(Dumper):
+    def dump(self, obj: Vector) -> bytes:
+        return vector_text(obj.numbers).encode()
+
+
+class _AsBytes(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj: Vector) -> bytes:
+        return struct.pack(">HH", len(obj.numbers), 0) + obj.numbers.astype(">f4").tobytes()
+
+
+for _dumper in (_AsText, _AsBytes):
+    adapters.register_dumper(Vector, _dumper)
+Connection.sent_in_binary.add(Vector)
 
 
 def vector_text(vector: NDArray[np.float32]) -> str:
