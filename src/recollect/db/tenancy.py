@@ -1,10 +1,9 @@
 """Transactions that know who they are for.
 
 A transaction begins and ends here and nowhere else. Its first statement sets the role and the claims,
-locally, so that neither survives it: not in the pool, not behind pgbouncer. That statement travels in
-the same message as the first statement of the work itself, and checks the caller's credential on the
-way, so knowing who calls costs no round trip. Why one message and not a pipeline of prepared statements:
-docs/decisions/0004-one-round-trip.md.
+locally, so that neither survives it: not in the pool, not behind pgbouncer. That statement travels together
+with the first statement of the work itself, and checks the caller's credential on the way, so knowing who
+calls costs no round trip: docs/decisions/0004-one-round-trip.md.
 """
 
 from __future__ import annotations
