@@ -156,6 +156,54 @@ async def test_one_write_is_one_round_trip(
     assert len(trips) == 1
 
 
+async def test_a_statement_that_is_given_up_leaves_its_connection_usable(
+    services: Services, user: UUID
+) -> None:
+    pid = Query("pid", "Which session this is.", "select pg_backend_pid() as pid")
+    sleep = Query("sleep", "Longer than anybody waits.", "select pg_sleep(60)")
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            before = await tx.one(pid)
+        for for_one_call in (True, False):
+
+            async def linger(for_one_call: bool = for_one_call) -> None:
+                async with tenancy.acting_as(Caller.user(user), for_one_call=for_one_call) as tx:
+                    await tx.one(sleep, last=True)
+
+            lingering = asyncio.create_task(linger())
+            await until(lambda: _is_asleep(services))
+            lingering.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await lingering
+            async with tenancy.acting_as(Caller.user(user)) as tx:
+                assert await tx.one(pid) == before
+                assert await _who(tx) == ("authenticated", user)
+
+
+async def _is_asleep(services: Services) -> bool:
+    asleep = (
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+    )
+    async with await psycopg.AsyncConnection.connect(services.database.admin) as connection:
+        row = await (await connection.execute(asleep)).fetchone()
+    return row == (1,)
+
+
+async def test_what_cannot_be_sent_is_refused_and_the_connection_goes_on(
+    services: Services, user: UUID
+) -> None:
+    echo = Query("echo", "What was said.", "select %(said)s::text as said")
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
+        for unsendable in (object(), "half\x00"):
+            with pytest.raises(psycopg.Error):
+                async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
+                    await tx.one(echo, {"said": unsendable}, last=True)
+        # More than any buffer between us and Postgres holds, there and back.
+        long = "word " * 4_000_000
+        async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
+            assert (await tx.one(echo, {"said": long}, last=True))["said"] == long
+
+
 async def test_a_refused_first_use_does_not_spoil_the_statement(services: Services, user: UUID) -> None:
     async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         for caller in (Caller.by_key(b"made up"), Caller.user(user).about(uuid4())):

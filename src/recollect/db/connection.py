@@ -175,10 +175,17 @@ def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGre
     psycopg's own pipelines take twice as much of our time, since each statement there is a cursor.
     """
     pgconn.enter_pipeline_mode()
-    send(pgconn)
-    pgconn.pipeline_sync()
+    try:
+        send(pgconn)
+        pgconn.pipeline_sync()
+    except psycopg.Error:
+        # Half of it may be on its way.
+        pgconn.finish()
+        raise
     while pgconn.flush():
-        if (yield Wait.RW) & Ready.R:
+        # Nothing is ready when the wait was interrupted.
+        ready = yield Wait.RW
+        if ready and ready & Ready.R:
             pgconn.consume_input()
     results: list[PGresult] = []
     while pgconn.status == ConnStatus.OK:
