@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -54,6 +54,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
         metafunc.parametrize("seed", range(metafunc.config.getoption("soak")))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            item.obj = _in_time(item.obj, _seconds_for(item))
+
+
+def _seconds_for(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0] if marker else item.config.getini("timeout"))
+
+
+def _in_time(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Awaitable[None]]:
+    """The test, given up a little sooner than pytest does so: that leaves it at work in the loop that all
+    tests of the process share, and none after it ever ends."""
+
+    @wraps(test)
+    async def bounded(*args: Any, **options: Any) -> None:
+        async with asyncio.timeout(seconds * 0.9):
+            await test(*args, **options)
+
+    return bounded
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,6 +16,7 @@ import pytest
 from recollect.access.models import NewKey, NewUser
 from recollect.bootstrap import Services, open_services
 from recollect.db.tenancy import Caller
+from recollect.kit.loops import stop
 from recollect.settings import Settings
 from tests.conftest import served
 
@@ -33,7 +34,11 @@ def own_home() -> Iterator[Path]:
 @pytest.fixture
 async def own_services(own_home: Path) -> AsyncIterator[Services]:
     async with open_services(Settings(home=own_home, _env_file=None)) as services:
+        assert services.database.embedded is not None
+        # As whoever serves does: a keeper whose Postgres is killed again and again gives up.
+        watching = asyncio.create_task(services.database.embedded.watch())
         yield services
+        await stop(watching)
 
 
 async def _key(services: Services) -> str:
@@ -56,11 +61,11 @@ async def test_requests_are_served_or_told_to_try_again_and_nothing_acknowledged
         memory = f"/api/user/{(await http.get('/api/auth/me')).json()['id']}/memory"
         acknowledged: list[str] = []
         refused: list[httpx.Response] = []
-        stop = asyncio.Event()
+        enough = asyncio.Event()
 
         async def write(writer: int) -> None:
             for turn in range(100_000):
-                if stop.is_set():
+                if enough.is_set():
                     return
                 key = f"{writer}-{turn}"
                 answer = await http.post(memory, json={"key": key, "value": 1}, timeout=30)
@@ -80,7 +85,7 @@ async def test_requests_are_served_or_told_to_try_again_and_nothing_acknowledged
                 await until(len(acknowledged) + 20)
                 os.kill(_postmaster(own_services), number)
             await until(len(acknowledged) + 40)
-            stop.set()
+            enough.set()
 
         assert {answer.status_code for answer in refused} <= {503}
         assert all("retry-after" in answer.headers for answer in refused)
