@@ -11,18 +11,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import ConnStatus, ExecStatus
 
 from recollect.access.models import NewUser
 from recollect.bank.models import Append
 from recollect.bootstrap import Services
 from recollect.db import database as databases
-from recollect.db.connection import Connection
+from recollect.db.connection import Connection, _pipeline
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import NotAllowed, NotFound, NotSignedIn, Unavailable
@@ -240,6 +242,80 @@ async def test_a_migration_under_a_running_server_is_survived(
             for last in (True, False):
                 async with tenancy.acting_as(Caller.user(user), for_one_call=last) as tx:
                     assert await services.bank.get_memory(tx, user) == []
+
+
+async def test_a_statement_is_read_by_the_names_that_it_comes_with(services: Services, user: UUID) -> None:
+    pair = Query("pair", "Two columns.", "select 1 as a, 2 as b")
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            assert await tx.one(pair) == {"a": 1, "b": 2}
+        # As a pooler does that prepares statements in each session that it finds, here after a migration.
+        async with tenancy._api_pool.connection() as connection:
+            name = connection._statements[pair].name
+            await connection.execute(b"deallocate " + name)
+            await connection.execute(b"prepare " + name + b" as select 3 as c, 1 as a, 2 as b")
+        async with tenancy.acting_as(Caller.user(user)) as tx:
+            assert await tx.one(pair) == {"c": 3, "a": 1, "b": 2}
+
+
+async def test_who_is_cancelled_after_a_migration_leaves_no_name_without_its_statement(
+    services: Services, user: UUID, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = Connection.execute
+
+    async def cancelled(self: Connection, query: Any, *args: Any, **options: Any) -> Any:
+        done = await execute(self, query, *args, **options)
+        if query == "deallocate all":
+            raise asyncio.CancelledError
+        return done
+
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
+
+        async def read() -> None:
+            async with tenancy.acting_as(Caller.user(user)) as tx:
+                await services.bank.get_memory(tx, user)
+
+        await read()
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+            await other.execute("alter table user_memory alter column namespace type varchar(300)")
+        monkeypatch.setattr(Connection, "execute", cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            await read()
+        monkeypatch.undo()
+        await read()
+    assert not Connection.sessions_change_hands
+
+
+async def test_a_fault_of_ours_while_sending_leaves_no_connection_in_between(services: Services) -> None:
+    async with databases.open_tenancy(services.database, 1, 1) as tenancy:
+        with pytest.raises(ZeroDivisionError):
+            async with tenancy._api_pool.connection() as connection:
+                await connection._exchange(lambda _: 1 // 0)  # type: ignore[arg-type]
+        async with tenancy._api_pool.connection() as connection:
+            await connection.execute("select 1")
+
+
+class _Lost:
+    """A connection to Postgres that ends after some results."""
+
+    def __init__(self, *results: ExecStatus) -> None:
+        self._results = [SimpleNamespace(status=status) for status in results]
+
+    @property
+    def status(self) -> ConnStatus:
+        return ConnStatus.OK if self._results else ConnStatus.BAD
+
+    def get_result(self) -> SimpleNamespace:
+        return self._results.pop(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: 0
+
+
+def test_some_answers_of_a_lost_connection_are_none() -> None:
+    begun_and_opened: Any = _Lost(ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+    with pytest.raises(psycopg.OperationalError, match="is lost"):
+        next(_pipeline(begun_and_opened, lambda _: None))
 
 
 async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None:

@@ -46,8 +46,6 @@ class Prepared:
 
     name: bytes
     parameters: tuple[str, ...]
-    columns: tuple[str, ...] | None = None
-    """What it answers with, once it has; Postgres tells when that changes."""
 
 
 class Connection(psycopg.AsyncConnection[DictRow]):
@@ -88,15 +86,16 @@ class Connection(psycopg.AsyncConnection[DictRow]):
             except psycopg.errors.FeatureNotSupported:
                 # A migration has changed what a prepared statement answers with.
                 await self._undo()
-                await self.execute("deallocate all")
+                # Before, not after: who is cancelled meanwhile would leave names that mean nothing any more.
                 self._statements.clear()
+                await self.execute("deallocate all")
         return await self._ask_in_full(opening.text, query.text, parameters, begin=begin)
 
     async def ask(self, text: str, parameters: Mapping[str, Any] | None) -> Answer:
         """What a statement within a transaction answers; of several, the first."""
         cursor = await self.execute(text.encode(), parameters)
         assert cursor.pgresult is not None  # noqa: S101 - it was executed
-        return self._read(cursor.pgresult, _columns(cursor.pgresult))
+        return self._read(cursor.pgresult)
 
     async def _prepare(self, query: Query, role: str | None) -> Prepared:
         """By a message of its own: what comes with data can fail, and would leave the statement behind."""
@@ -125,7 +124,7 @@ class Connection(psycopg.AsyncConnection[DictRow]):
                 pgconn.send_query_prepared(name, values, formats)
 
         opened, done = (await self._exchange(send))[-2:]
-        return self._answer(opening, opened), self._answer(work, done)
+        return self._read(opened), self._read(done)
 
     async def _ask_in_full(
         self, opening: str, work: str, parameters: Mapping[str, Any], *, begin: bool
@@ -133,7 +132,7 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         start = "begin;\n" if begin else ""
         cursor = await self.execute(f"{start}{opening};\n{work}".encode(), parameters)
         opened, done = [result.pgresult async for result in cursor.results() if result.pgresult][-2:]
-        return self._read(opened, _columns(opened)), self._read(done, _columns(done))
+        return self._read(opened), self._read(done)
 
     async def _exchange(self, send: Callable[[PGconn], None]) -> list[PGresult]:
         async with self.lock:
@@ -148,12 +147,9 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         forms = [PyFormat.BINARY if type(value) in self.sent_in_binary else PyFormat.TEXT for value in values]
         return self._values.dump_sequence(values, forms), self._values.formats
 
-    def _answer(self, statement: Prepared, result: PGresult) -> Answer:
-        if statement.columns is None:
-            statement.columns = _columns(result)
-        return self._read(result, statement.columns)
-
-    def _read(self, result: PGresult, columns: tuple[str, ...]) -> Answer:
+    def _read(self, result: PGresult) -> Answer:
+        # Each time: a pooler prepares our statement in other sessions too, perhaps after a migration.
+        columns = [(result.fname(number) or b"").decode() for number in range(result.nfields)]
         self._values.set_pgresult(result)
         rows = self._values.load_rows(
             0, result.ntuples, lambda values: dict(zip(columns, values, strict=True))
@@ -165,10 +161,6 @@ class Connection(psycopg.AsyncConnection[DictRow]):
             await self.execute("rollback")
 
 
-def _columns(result: PGresult) -> tuple[str, ...]:
-    return tuple((result.fname(number) or b"").decode() for number in range(result.nfields))
-
-
 def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGresult]]:
     """Send statements and read their results: one transaction, unless they say otherwise.
 
@@ -178,7 +170,7 @@ def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGre
     try:
         send(pgconn)
         pgconn.pipeline_sync()
-    except psycopg.Error:
+    except BaseException:
         # Half of it may be on its way.
         pgconn.finish()
         raise
@@ -200,6 +192,7 @@ def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGre
             pgconn.exit_pipeline_mode()
             return results
         results.append(result)
-    if not results:
-        raise psycopg.OperationalError("the connection is lost")
-    return results
+    if results and results[-1].status == ExecStatus.FATAL_ERROR:
+        return results
+    # Not all have come: the last of them would be taken for another's.
+    raise psycopg.OperationalError("the connection is lost")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from recollect.rules.chats.cursor_markdown import is_export
 from tests.rules.chats.conftest import Read, Write
 
 
@@ -193,6 +194,89 @@ def test_broken_values_are_passed_over(read: Read, tmp_path: Path) -> None:
     assert [chat.session for chat in found.chats] == ["c1"]
 
 
+def test_a_long_text_is_reported_wherever_its_first_nul_is(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.rules.chats.cursor.LONGEST_LINE", 1_000)
+    found = read(database(tmp_path / "state.vscdb", {**COMPOSER, "composerData:a": "\0" + "x" * 2_000}))
+    assert "composerData:a" in found.reasons
+    assert [chat.session for chat in found.chats] == ["c1"]
+
+
+def test_a_value_of_very_many_objects_is_reported(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.rules.chats.sources.MOST_PARTS", 100)
+    many: dict[str, Any] = {"composerData:a": {"conversation": [{}] * 200}}
+    found = read(database(tmp_path / "state.vscdb", {**many, **COMPOSER}))
+    assert "composerData:a" in found.reasons
+    assert [chat.session for chat in found.chats] == ["c1"]
+
+
+def test_a_text_that_is_no_utf_8_hides_no_other(read: Read, tmp_path: Path) -> None:
+    path = database(tmp_path / "state.vscdb", COMPOSER)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO cursorDiskKV VALUES ('composerData:a', CAST(x'7bff7d' AS TEXT))")
+        connection.commit()
+    assert [chat.session for chat in read(path).chats] == ["c1"]
+
+
+def test_half_a_character_in_the_name_of_a_bubble_is_passed_over(read: Read, tmp_path: Path) -> None:
+    odd = {"composerData:a": {"fullConversationHeadersOnly": [{"bubbleId": "\ud800"}]}}
+    found = read(database(tmp_path / "state.vscdb", {**odd, **COMPOSER}))
+    assert [chat.session for chat in found.chats] == ["c1"]
+
+
+def test_a_bubble_that_is_named_twice_was_said_once(read: Read, tmp_path: Path) -> None:
+    twice = {
+        "composerData:a": {"fullConversationHeadersOnly": [{"bubbleId": "b"}, {"bubbleId": "b"}]},
+        "bubbleId:a:b": {"type": 1, "text": "hi"},
+    }
+    (chat,) = read(database(tmp_path / "state.vscdb", twice)).chats
+    assert [turn.text for turn in chat.turns] == ["hi"]
+
+
+def test_keys_that_come_again_are_not_followed_round_and_round(read: Read, tmp_path: Path) -> None:
+    path = tmp_path / "state.vscdb"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE cursorDiskKV (key TEXT, value BLOB)")
+        value = json.dumps({"conversation": [{"type": 1, "text": "hi"}]})
+        connection.executemany("INSERT INTO cursorDiskKV VALUES ('composerData:a', ?)", [(value,)] * 3)
+        connection.commit()
+    found = read(path)
+    assert len(found.chats) == 1
+    assert "out of order" in found.reasons
+
+
+def test_a_database_that_takes_for_ever_is_given_up(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.rules.chats.cursor._STEP", 10)
+    monkeypatch.setattr("recollect.rules.chats.cursor._MOST_STEPS", 3)
+    found = read(database(tmp_path / "state.vscdb", COMPOSER))
+    assert "could not be read any further" in found.reasons
+
+
+@pytest.mark.parametrize("kind", ["VIRTUAL TABLE", "/**/ virtual table"])
+def test_a_virtual_table_is_not_asked(read: Read, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "state.vscdb"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE VIRTUAL TABLE cursorDiskKV USING fts5(key, value, content='endless', content_rowid='key')"
+        )
+        connection.execute(
+            "CREATE VIEW endless AS WITH RECURSIVE n(key) AS (SELECT 1 UNION ALL SELECT key + 1 FROM n)"
+            " SELECT key, key AS value FROM n"
+        )
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, 'VIRTUAL TABLE', ?) WHERE name = 'cursorDiskKV'",
+            (kind,),
+        )
+        connection.commit()
+    assert "no chats of Cursor" in read(path).reasons
+
+
 def test_what_cursor_has_not_saved_yet_is_reported(read: Read, tmp_path: Path) -> None:
     path = database(tmp_path / "state.vscdb", COMPOSER)
     (tmp_path / "state.vscdb-wal").write_bytes(b"newer pages")
@@ -265,6 +349,12 @@ never push
 def test_an_export_is_known_wherever_it_was_made(read: Read, write: Write, line: str) -> None:
     (chat,) = read(write("a.md", f"# Routes\n\n{line}\n\n---\n\n**User**\n\nlist them\n")).chats
     assert (chat.title, chat.turns[0].text) == ("Routes", "list them")
+
+
+def test_a_very_long_line_begins_no_export() -> None:
+    assert not is_export("_Exported on 1 from Cursor (" + "x" * 300 + ")_")
+    # The pattern alone would take minutes.
+    assert not is_export("_Exported on 1" + " from Cursor (" * 50_000)
 
 
 def test_an_export_of_another_program_has_no_rule_before_the_first_speaker(read: Read, write: Write) -> None:

@@ -241,6 +241,18 @@ def test_a_very_long_line_is_left_out_and_memory_stays_small(read: Read, write: 
     assert peak < 60_000_000
 
 
+def test_a_line_of_very_many_objects_is_left_out_and_memory_stays_small(read: Read, write: Write) -> None:
+    many = b'{"type":"user","x":[' + b'{"b":""},' * 600_000 + b"0]}\n"
+    path = write("a.jsonl", one("one") + many + one("two"))
+    tracemalloc.start()
+    found = read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.said == ["one", "two"]
+    assert "more than 500,000 objects" in found.reasons
+    assert peak < 60_000_000
+
+
 def test_an_export_is_held_one_conversation_at_a_time(read: Read, write: Write) -> None:
     node = {"parent": None, "message": {"author": {"role": "user"}, "content": {"parts": ["x" * 60_000]}}}
     text = json.dumps({"mapping": {"u": node}, "current_node": "u"})

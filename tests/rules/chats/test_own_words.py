@@ -20,6 +20,9 @@ PLAN = "Implement the plan as specified, it is attached for your reference. Do N
         "Base directory for this skill: /srv/skills/taxes\n\n# Taxes\n\nAlways round up.",
         "Automation: Taxes\nAutomation ID: taxes\nAutomation memory: none\n\nAlways round up.",
         '@agent Continue: "Continue to iterate?"',
+        "@agent Try Again",
+        "[Request interrupted by user]",
+        "[Request interrupted by user for tool use]\n[Request interrupted by user]",
         "<command-name>/exit</command-name>\n  <command-message>exit</command-message>\n"
         "  <command-args></command-args>",
     ],
@@ -33,6 +36,8 @@ def test_what_a_program_writes_in_the_users_place_is_not_theirs(text: str) -> No
     [
         ERROR + "Fix it, verify, and then give a concise explanation. Never round up.",
         "## User Input\n\n```text\nNever round up.\n```\n\nYou **MUST** consider it.\n\nAlways ask.",
+        "[Request interrupted by user for tool use]\nNever round up.",
+        "<attached_files>" + "x = 1\n" * 100_000 + "</attached_files>\nNever round up.",
     ],
 )
 def test_what_the_user_added_to_it_is_theirs(text: str) -> None:
@@ -46,6 +51,8 @@ def test_what_the_user_added_to_it_is_theirs(text: str) -> None:
         "We talked of a thing. " + PLAN,
         "Automation: it is about time that we had some.",
         "## User Input\n\nis the heading to use from now on.",
+        "@agent Try Again, but never round up.",
+        "<command-line> arguments come first, always.",
     ],
 )
 def test_what_only_looks_like_it_is_theirs(text: str) -> None:

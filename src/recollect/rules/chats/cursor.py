@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -14,25 +13,39 @@ from urllib.parse import quote, unquote, urlsplit
 from recollect.rules.chats.messages import arguments
 from recollect.rules.chats.models import Chat, Role, Skipped
 from recollect.rules.chats.shapes import Json, a_list, a_text, an_object
-from recollect.rules.chats.sources import BUFFER, LONGEST_LINE, Report, Source, Unreadable, decoded
-from recollect.rules.chats.transcript import Transcript, moment, named_action
+from recollect.rules.chats.sources import (
+    BUFFER,
+    LONGEST_LINE,
+    MOST_PARTS,
+    Report,
+    Source,
+    TooManyParts,
+    Unreadable,
+    decoded,
+    json_value,
+)
+from recollect.rules.chats.transcript import Transcript, moment, named_action, storable
 
 FORMAT = "cursor"
 
 _ROLES: dict[object, Role] = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
 
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+# Neither views nor virtual tables: one of such a name could run for ever.
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%virtual%'"
 # A range and not LIKE, which would not use the index; a database can have many gigabytes.
 _COMPOSERS = (
     "SELECT key FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' ORDER BY key"
 )
-_READ = "SELECT CASE WHEN length(value) <= :longest THEN value END, length(value) FROM "
 _VALUES = {
-    "cursorDiskKV": _READ + "cursorDiskKV WHERE key = :key",
-    "ItemTable": _READ + "ItemTable WHERE key = :key",
+    "cursorDiskKV": "SELECT value FROM cursorDiskKV WHERE key = ?",
+    "ItemTable": "SELECT value FROM ItemTable WHERE key = ?",
 }
 _TABS = "workbench.panel.aichat.view.aichat.chatdata"
 _WORKSPACE_COMPOSERS = "composer.composerData"
+
+# What SQLite may do, in instructions: a database of ten million bubbles takes a fifth. One without an index,
+# or with one that leads in circles, would take for ever.
+_STEP, _MOST_STEPS = 1_000_000, 2_000
 
 _NO_CHATS = "The database has no chats of Cursor; those are in its globalStorage/state.vscdb."
 _ELSEWHERE = "The chats of this workspace are in Cursor's globalStorage/state.vscdb; import that."
@@ -47,6 +60,11 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
+            # Not by length(), which has to read a text whole, and ends at its first NUL.
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_LINE)
+            connection.text_factory = decoded
+            steps = iter(range(_MOST_STEPS))
+            connection.set_progress_handler(lambda: next(steps, None) is None, _STEP)
             yield from _Database(source, connection, report).chats()
     except sqlite3.Error as error:
         raise Unreadable(f"The database could not be read any further: {error}.") from error
@@ -66,7 +84,6 @@ class _Database:
 
     def __init__(self, source: Source, connection: sqlite3.Connection, report: Report) -> None:
         self._source, self._connection, self._report = source, connection, report
-        # Views are left out: one of such a name could run for ever.
         self._tables = {str(name) for (name,) in connection.execute(_TABLES)}
         self._folder = _workspace(source)
         self._met: set[tuple[str, str]] = set()
@@ -113,13 +130,18 @@ class _Database:
     def _of_all_windows(self) -> Iterator[Chat]:
         if "cursorDiskKV" not in self._tables:
             return
+        last = ""
         for (key,) in self._connection.execute(_COMPOSERS):
-            composer, session = self._value("cursorDiskKV", str(key)), str(key).partition(":")[2]
+            if key <= last:
+                # A damaged index can lead back to where it has been, and round and round.
+                raise sqlite3.DatabaseError("its keys are out of order")
+            last, session = key, key.partition(":")[2]
+            composer = self._value("cursorDiskKV", key)
             whole = map(an_object, a_list(composer.get("conversation")))
-            apart = (
-                self._value("cursorDiskKV", f"bubbleId:{session}:{a_text(an_object(header).get('bubbleId'))}")
-                for header in a_list(composer.get("fullConversationHeadersOnly"))
-            )
+            headers = map(an_object, a_list(composer.get("fullConversationHeadersOnly")))
+            # Each once: a short list could name a long bubble a million times.
+            bubbles = dict.fromkeys(storable(a_text(header.get("bubbleId"))) for header in headers)
+            apart = (self._value("cursorDiskKV", f"bubbleId:{session}:{bubble}") for bubble in bubbles)
             yield from self._told(self._transcript(composer, session), chain(whole, apart))
 
     def _transcript(self, composer: Json, session: str) -> Transcript:
@@ -153,15 +175,17 @@ class _Database:
     def _value(self, table: str, key: str) -> Json:
         if table not in self._tables:
             return {}
-        found = self._connection.execute(_VALUES[table], {"key": key, "longest": LONGEST_LINE}).fetchone()
-        value, size = found or (None, None)
-        if value is None and size:
-            reason = f"The value {key} is longer than {LONGEST_LINE >> 20} MB and was left out."
-            self._report(Skipped(self._source.name, reason))
         try:
-            return an_object(json.loads(decoded(value) if isinstance(value, bytes) else a_text(value)))
+            (value,) = self._connection.execute(_VALUES[table], (key,)).fetchone() or (None,)
+            return an_object(json_value(decoded(value) if isinstance(value, bytes) else a_text(value)))
+        except sqlite3.DataError:
+            reason = f"is longer than {LONGEST_LINE >> 20} MB"
+        except TooManyParts:
+            reason = f"has more than {MOST_PARTS:,} objects and lists"
         except (ValueError, RecursionError):
             return {}
+        self._report(Skipped(self._source.name, f"The value {key[:100]} {reason} and was left out."))
+        return {}
 
 
 def _say(transcript: Transcript, bubble: Json, following: Json) -> None:

@@ -12,8 +12,14 @@ from recollect.rules.chats.transcript import Gathered, Transcript
 FORMAT = "cursor-markdown"
 
 # The date is as the reader's country writes it, and before or after the zone.
-EXPORTED = re.compile(r"_Exported on .+ from Cursor (?:\(.+\)|via .+)_\s*")
+_EXPORTED = re.compile(r"_Exported on .+ from Cursor (?:\(.+\)|via .+)_\s*")
+LONGEST_MARK = 300
 _SPEAKERS: dict[str, Role] = {"**User**": "user", "**Cursor**": "assistant"}
+
+
+def is_export(line: str) -> bool:
+    """Whether an export begins with this line; a long one would cost the square of its length."""
+    return len(line) < LONGEST_MARK and _EXPORTED.fullmatch(line) is not None
 
 
 def read(source: Source, report: Report) -> Iterator[Chat]:
@@ -24,7 +30,7 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
     lines, between = Gathered(), False
     for line in text_lines(source, report):
         bare = line.strip()
-        if EXPORTED.fullmatch(line):
+        if is_export(line):
             # The heading above was the new one's already.
             _end(transcript, speaker, lines, title)
             yield from transcript.rest()

@@ -61,11 +61,11 @@ def recognised(source: Source) -> str:
 def _of_text(head: str) -> str | None:
     """The format whose mark comes first: a chat may have another's pasted into it, and notes above it."""
     for line in head.splitlines():
-        if len(line) >= 300:
+        if len(line) >= cursor_markdown.LONGEST_MARK:
             continue
         if line.startswith(aider.STARTED):
             return aider.FORMAT
-        if cursor_markdown.EXPORTED.fullmatch(line):
+        if cursor_markdown.is_export(line):
             return cursor_markdown.FORMAT
         if specstory.HEADER.fullmatch(line):
             return specstory.FORMAT

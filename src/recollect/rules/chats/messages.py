@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 from recollect.rules.chats.documents import values
 from recollect.rules.chats.models import Chat
 from recollect.rules.chats.shapes import Json, a_list, a_text, an_object, spoken
-from recollect.rules.chats.sources import Report, Source, json_lines
+from recollect.rules.chats.sources import Report, Source, json_lines, json_value
 from recollect.rules.chats.transcript import Transcript, moment, named_action
 
 FORMAT = "messages"
@@ -86,6 +85,6 @@ def _say(transcript: Transcript, message: Json) -> None:
 def arguments(written: object) -> Json:
     """The arguments of a call, which OpenAI's API writes as JSON in a string."""
     try:
-        return an_object(json.loads(a_text(written)))
+        return an_object(json_value(a_text(written)))
     except (ValueError, RecursionError):
         return {}

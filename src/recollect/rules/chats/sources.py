@@ -18,6 +18,8 @@ Report = Callable[[Skipped], None]
 # A line is held whole while it is decoded, which takes up to nine times its size.
 LONGEST_LINE = 16 * 1024 * 1024
 BUFFER = 1 << 20
+# Objects and lists take far more room than what they are written with: 16 MB of small ones would take 400 MB.
+MOST_PARTS = 500_000
 # After so many bad lines of one file the rest is counted only.
 BAD_LINES_NAMED = 5
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -25,6 +27,10 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 class Unreadable(Exception):
     """A file cannot be read any further. The message says why, in a sentence for the report."""
+
+
+class TooManyParts(ValueError):
+    """JSON is not decoded, since it would take too much room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,13 @@ def text_lines(source: Source, report: Report) -> Iterator[str]:
     bad.close()
 
 
+def json_value(text: str) -> object:
+    """The JSON value that is written there, if it fits into memory by all means."""
+    if text.count("{") + text.count("[") > MOST_PARTS:
+        raise TooManyParts
+    return json.loads(text)
+
+
 def json_lines(source: Source, report: Report, wanted: Callable[[bytes], bool]) -> Iterator[Json]:
     """The JSON objects of a file that has one in each line; only lines that are wanted are decoded."""
     bad = BadLines(source, report)
@@ -164,9 +177,11 @@ def json_lines(source: Source, report: Report, wanted: Callable[[bytes], bool]) 
         if not wanted(line):
             continue
         try:
-            entry = json.loads(decoded(line))
+            entry = json_value(decoded(line))
         except RecursionError:
             bad.add(number, "The line is nested too deeply and was left out.")
+        except TooManyParts:
+            bad.add(number, f"The line has more than {MOST_PARTS:,} objects and lists and was left out.")
         except ValueError:
             bad.add(number, "The line is not valid JSON (perhaps cut off) and was left out.")
         else:
