@@ -280,6 +280,14 @@ def test_the_size_is_known_at_every_step(document: Any, chance: Random, new: Any
         assert draft.size == len(canonical(draft.document))
 
 
+def test_what_is_moved_to_be_the_whole_document_is_all_that_is_weighed() -> None:
+    draft = Draft({"a": {"b": [1, None]}, "c": "gone"}, watched=True)
+
+    draft.perform(operations([{"op": "move", "from": "/a/b", "path": ""}])[0])
+
+    assert (draft.document, draft.size) == ([1, None], len("[1,null]"))
+
+
 def test_too_many_operations_are_refused_unread() -> None:
     with pytest.raises(InvalidPatch, match="at most 10000 operations, not 100000"):
         apply({}, [None] * 100_000)

@@ -207,7 +207,9 @@ class Draft:
     def _move(self, operation: Operation) -> None:
         self.at(operation.source)
         if operation.source != operation.path:
-            self._put(operation.path, self._take(operation.source), 0)
+            value = self._take(operation.source)
+            # What becomes the whole document is all that is left; elsewhere it weighs what it did before.
+            self._put(operation.path, value, 0 if operation.path else self._weight(value))
 
     def _copy(self, operation: Operation) -> None:
         value = self.at(operation.source)
