@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from recollect.errors import RecollectError
 from recollect.kit.logs import logger
+from recollect.kit.validation import told
 
 MEDIA_TYPE = "application/problem+json"
 log = logger("http")
@@ -91,9 +92,8 @@ async def _on_invalid(request: Request, error: Exception) -> Response:  # noqa: 
 
 
 def response_to_invalid(error: RequestValidationError) -> Response:
-    fields = [_invalid_field(found) for found in error.errors()]
-    listed = "; ".join(f"{field['field']}: {field['problem']}" for field in fields)
-    return problem_response("invalid_input", 422, f"{listed}.", errors=fields)
+    listed, fields = told(error.errors(), inside=1)
+    return problem_response("invalid_input", 422, listed, errors=fields)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -117,19 +117,6 @@ def _methods_at(request: Request) -> list[str]:
         if isinstance(found.original_route, Route) and found.original_route.path_regex.match(request.url.path)
         for method in found.original_route.methods or ()
     )
-
-
-def _invalid_field(found: Mapping[str, Any]) -> dict[str, str]:
-    # Never the value itself: it may be private, and it may not even be encodable.
-    location: Sequence[Any] = found["loc"]
-    # Where a field may be one of several types, pydantic adds how it calls the one that failed.
-    parts = [part for part in location[1:] if "[" not in str(part)]
-    name = ".".join(map(_printable, parts)) or str(location[0])
-    return {"field": name, "problem": str(found["msg"])}
-
-
-def _printable(part: object) -> str:
-    return str(part)[:100].encode("utf-8", "replace").decode()
 
 
 def install(app: FastAPI) -> None:

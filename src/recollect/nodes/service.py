@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from recollect.db.tenancy import SERVICE, Tenancy, Transaction
 from recollect.errors import InvalidInput
+from recollect.kit.validation import told
 from recollect.nodes.models import (
     AnotherType,
     Definition,
@@ -127,8 +128,5 @@ def _read(form: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return form.model_validate(dict(given))
     except ValidationError as error:
-        found = [
-            {"field": ".".join(map(str, each["loc"])), "problem": each["msg"]} for each in error.errors()
-        ]
-        listed = "; ".join(f"{each['field']}: {each['problem']}" for each in found)
-        raise InvalidInput(f"{listed}.", errors=found) from error
+        listed, fields = told(error.errors())
+        raise InvalidInput(listed, errors=fields) from error
