@@ -251,7 +251,7 @@ async def test_a_statement_is_read_by_the_names_that_it_comes_with(services: Ser
             assert await tx.one(pair) == {"a": 1, "b": 2}
         # As a pooler does that prepares statements in each session that it finds, here after a migration.
         async with tenancy._api_pool.connection() as connection:
-            name = connection._statements[pair].name
+            name = connection._statements[pair]
             await connection.execute(b"deallocate " + name)
             await connection.execute(b"prepare " + name + b" as select 3 as c, 1 as a, 2 as b")
         async with tenancy.acting_as(Caller.user(user)) as tx:

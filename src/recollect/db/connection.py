@@ -8,8 +8,7 @@ sent in full, from there on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from secrets import token_hex
 from typing import Any, ClassVar, NamedTuple
@@ -40,14 +39,6 @@ class Answer(NamedTuple):
     """How many rows it touched."""
 
 
-@dataclass(slots=True)
-class Prepared:
-    """A statement as the session knows it."""
-
-    name: bytes
-    parameters: tuple[str, ...]
-
-
 class Connection(psycopg.AsyncConnection[DictRow]):
     # For all connections of the process: if one is behind a pooler, all are.
     sessions_change_hands: ClassVar[bool] = False
@@ -61,7 +52,8 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         set_json_loads(from_json, self)
         # One for all statements: it remembers how to read and write each type.
         self._values = Transformer(self)
-        self._statements: dict[Query, Prepared] = {}
+        # The names by which the session knows them.
+        self._statements: dict[Query, bytes] = {}
         # No other connection may use a name of ours: behind a pooler it would get our statement.
         self._mark = token_hex(6)
         self._numbers = count()
@@ -77,8 +69,9 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         """
         if not Connection.sessions_change_hands:
             try:
-                prepared = await self._prepare(opening, None), await self._prepare(query, role)
-                return await self._ask(*prepared, parameters, begin=begin)
+                names = await self._prepare(opening, None), await self._prepare(query, role)
+                values = self._written(opening, parameters), self._written(query, parameters)
+                return await self._ask(names, values, begin=begin)
             except psycopg.errors.InvalidSqlStatementName:
                 log.warning("sessions change hands: statements are sent in full from now on")
                 Connection.sessions_change_hands = True
@@ -97,7 +90,7 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         assert cursor.pgresult is not None  # noqa: S101 - it was executed
         return self._read(cursor.pgresult)
 
-    async def _prepare(self, query: Query, role: str | None) -> Prepared:
+    async def _prepare(self, query: Query, role: str | None) -> bytes:
         """By a message of its own: what comes with data can fail, and would leave the statement behind."""
         if known := self._statements.get(query):
             return known
@@ -109,19 +102,17 @@ class Connection(psycopg.AsyncConnection[DictRow]):
             pgconn.send_prepare(name, query.numbered)
 
         await self._exchange(send)
-        self._statements[query] = Prepared(name, query.parameters)
-        return self._statements[query]
+        self._statements[query] = name
+        return name
 
     async def _ask(
-        self, opening: Prepared, work: Prepared, parameters: Mapping[str, Any], *, begin: bool
+        self, names: Sequence[bytes], values: Sequence[tuple[Any, Any]], *, begin: bool
     ) -> tuple[Answer, Answer]:
-        given = [(each.name, *self._written(each, parameters)) for each in (opening, work)]
-
         def send(pgconn: PGconn) -> None:
             if begin:
                 pgconn.send_query_params(b"begin", None)
-            for name, values, formats in given:
-                pgconn.send_query_prepared(name, values, formats)
+            for name, (written, formats) in zip(names, values, strict=True):
+                pgconn.send_query_prepared(name, written, formats)
 
         opened, done = (await self._exchange(send))[-2:]
         return self._read(opened), self._read(done)
@@ -142,8 +133,9 @@ class Connection(psycopg.AsyncConnection[DictRow]):
                 raise psycopg.errors.error_from_result(result)
         return results
 
-    def _written(self, statement: Prepared, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
-        values = [parameters[name] for name in statement.parameters]
+    def _written(self, query: Query, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The query's values as they are sent, and in which form each is."""
+        values = [parameters[name] for name in query.parameters]
         forms = [PyFormat.BINARY if type(value) in self.sent_in_binary else PyFormat.TEXT for value in values]
         return self._values.dump_sequence(values, forms), self._values.formats
 
