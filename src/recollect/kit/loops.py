@@ -33,14 +33,14 @@ async def for_ever(work: Callable[[], Awaitable[None]]) -> None:
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
-async def stop(*tasks: asyncio.Task[Any]) -> None:
+async def stop(*tasks: asyncio.Task[Any], again_after: float | None = None) -> None:
     """Cancel tasks until they have ended. In Python 3.11 ``wait_for``, which libraries use, swallows a
     cancellation that comes just as what it waits for is there."""
     running = {task for task in tasks if not task.done()}
     while running:
         for task in running:
             task.cancel()
-        _, running = await asyncio.wait(running, timeout=CANCELLED_AGAIN_AFTER)
+        _, running = await asyncio.wait(running, timeout=again_after or CANCELLED_AGAIN_AFTER)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
