@@ -34,3 +34,23 @@ async def test_a_cancellation_that_was_lost_is_sent_again(monkeypatch: pytest.Mo
     assert lost == 2
     assert deaf.cancelled()
     assert other.cancelled()
+
+
+async def test_a_loop_ends_though_its_work_lets_a_cancellation_pass() -> None:
+    begun = 0
+
+    async def hard_of_hearing() -> None:
+        nonlocal begun
+        begun += 1
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ConnectionError from None
+
+    loop = asyncio.create_task(loops.for_ever(hard_of_hearing))
+    await asyncio.sleep(0)
+    loop.cancel()
+    await asyncio.wait([loop], timeout=10)
+
+    assert loop.cancelled()
+    assert begun == 1

@@ -13,6 +13,7 @@ from psycopg.sql import SQL, Identifier
 
 from recollect.db.queries import Queries
 from recollect.kit.logs import logger
+from recollect.kit.loops import heed_cancellation
 
 log = logger("db")
 
@@ -32,6 +33,7 @@ async def wake_ups(conninfo: str, channel: str) -> AsyncIterator[None]:
     Several notices may come as one."""
     pause = 0.1
     while True:
+        heed_cancellation()
         try:
             async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
                 await connection.execute(SQL("listen {}").format(Identifier(channel)))
@@ -48,6 +50,7 @@ async def wake_ups(conninfo: str, channel: str) -> AsyncIterator[None]:
 
 async def _notices(connection: Connection, seconds: float) -> AsyncIterator[None]:
     while True:
+        heed_cancellation()
         heard = [notice async for notice in connection.notifies(timeout=seconds, stop_after=1)]
         if not heard:
             # Silence may also mean that the connection is dead.

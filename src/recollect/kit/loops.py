@@ -27,10 +27,19 @@ async def for_ever(work: Callable[[], Awaitable[None]]) -> None:
             await work()
         except Exception as error:  # noqa: BLE001 - see above
             log.warning("a loop begins anew", loop=_name(work), error=_kind(error))
+        heed_cancellation()
         if clock() - began > STEADY_SECONDS:
             pause = FIRST_PAUSE
         await asyncio.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def heed_cancellation() -> None:
+    """End the running task if it was cancelled and something on the way has swallowed that: a driver whose
+    connection breaks while it is cancelled raises another error instead; see also ``stop``."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def stop(*tasks: asyncio.Task[Any], again_after: float | None = None) -> None:
