@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,10 @@ WEIGHTS = Path(learning.__file__).with_name("weights.toml")
 PRIOR_WIDTH = 0.5
 # Which clause of a turn speaks for it depends on the weights, and they on it.
 ROUNDS = 3
+# Parts that repositories are put into, each judged by a fit on the others.
+PARTS = 8
+# What a label counts that its reader was not sure of.
+UNSURE = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Label:
     category: str
     rule: str
     quote: str
+    is_sure: bool = True
 
 
 @dataclass
@@ -46,8 +52,14 @@ class Labelled:
         return self.labels.get((chat.source, chat.session, number), [])
 
 
-def read_labelled(folder: Path = DATA) -> Labelled:
+def read_labelled(*folders: Path) -> Labelled:
     found = Labelled()
+    for folder in folders or (DATA,):
+        _read(found, folder)
+    return found
+
+
+def _read(found: Labelled, folder: Path) -> None:
     labels = defaultdict(list)
     for line in (folder / "labels.jsonl").read_text().splitlines():
         label = json.loads(line)
@@ -59,19 +71,18 @@ def read_labelled(folder: Path = DATA) -> Labelled:
         chats = [replace(chat, project=told["repo"], author=told["repo"]) for chat in read]
         found.chats[told["repo"]] += chats
         _place(found, chats, labels[told["transcript"]])
-    return found
 
 
 def _complain(skipped: object) -> None:
     print(skipped)
 
 
-def _place(found: Labelled, chats: Sequence[Chat], labels: Sequence[dict[str, str | int]]) -> None:
+def _place(found: Labelled, chats: Sequence[Chat], labels: Sequence[dict[str, Any]]) -> None:
     """Each label at its turn: by its quote; by number, or else by order, where the quote is said twice."""
     turns = [(chat, turn) for chat in chats for turn in chat.turns if turn.role == "user"]
     earlier: dict[str, int] = defaultdict(int)
     for label in labels:
-        quote = _spaced(str(label["quote"]))
+        quote = _spaced(label["quote"])
         saying = [(chat, turn) for chat, turn in turns if quote in _spaced(turn.text)]
         if not saying:
             found.lost += 1
@@ -80,7 +91,7 @@ def _place(found: Labelled, chats: Sequence[Chat], labels: Sequence[dict[str, st
         chat, turn = (by_number or saying[min(earlier[quote], len(saying) - 1) :])[0]
         earlier[quote] += 1
         found.labels[chat.source, chat.session, turn.number].append(
-            Label(*(str(label[name]) for name in ("kind", "category", "rule", "quote")))
+            Label(label["kind"], label["category"], label["rule"], label["quote"], label.get("sure", True))
         )
 
 
@@ -113,19 +124,34 @@ def fit(labelled: Labelled, repositories: Collection[str]) -> dict[str, float]:
     return weights
 
 
+def cross_validated(labelled: Labelled) -> list[Listened]:
+    """Every human turn, each repository heard with weights that were fitted to others."""
+    repositories = sorted(labelled.chats)
+    parts = [repositories[part::PARTS] for part in range(PARTS)]
+    return [
+        turn
+        for part in parts
+        for turn in listened(labelled, part, fit(labelled, set(repositories) - set(part)))
+    ]
+
+
 def _fitted(labelled: Labelled, turns: Sequence[Listened], expected: dict[str, float]) -> dict[str, float]:
     """The likeliest weights, by Newton's method."""
     speaking = [turn for turn in turns if turn.clauses]
     loudest = [max(turn.clauses, key=lambda each: each.probability).heard.features for turn in speaking]
     rows = np.array([[features.get(name, 0.0) for name in expected] for features in loudest])
-    truth = np.array([bool(labelled.of(turn.chat, turn.turn.number)) for turn in speaking], float)
+    labels = [labelled.of(turn.chat, turn.turn.number) for turn in speaking]
+    truth = np.array([bool(each) for each in labels], float)
+    counts = np.array(
+        [1.0 if not each or any(label.is_sure for label in each) else UNSURE for each in labels]
+    )
     centre = np.array(list(expected.values()))
     precision = np.eye(len(centre)) / PRIOR_WIDTH**2
     weights = centre.copy()
     for _ in range(50):
         chance = 1 / (1 + np.exp(-rows @ weights))
-        slope = rows.T @ (truth - chance) - precision @ (weights - centre)
-        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows + precision
+        slope = rows.T @ (counts * (truth - chance)) - precision @ (weights - centre)
+        bend = (rows * (counts * chance * (1 - chance))[:, None]).T @ rows + precision
         step = np.linalg.solve(bend, slope)
         weights += step
         if np.abs(step).max() < 1e-8:

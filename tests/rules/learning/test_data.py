@@ -37,9 +37,8 @@ def test_every_feature_that_is_noticed_has_a_weight() -> None:
         "No! Why did you NEVER, yet again, in line 3, follow our rule in AGENTS.md instead? "
         "Can you always do it on the page? " * 20
     )
-    for opening in (True, False):
-        for heard in listen(Turn("user", said, None, 0, doing="Edit"), opening=opening):
-            assert heard.features.keys() <= fitted().weights.keys()
+    for heard in listen(Turn("user", said, None, 0, doing="Edit")):
+        assert heard.features.keys() <= fitted().weights.keys()
 
 
 @pytest.mark.parametrize(

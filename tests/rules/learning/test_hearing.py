@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from recollect.rules.chats.models import Turn
+from recollect.rules.learning.features import listen
 from tests.rules.learning.talk import sounds_like_a_rule
 
 
@@ -21,6 +23,11 @@ from tests.rules.learning.talk import sounds_like_a_rule
         "Next time, read the failing test before you touch anything.",
         "Make sure that every helper lives in src/kit/ and is always typed.",
         "Ask me before you run a migration.",
+        "I REPEAT, DO NOT TOUCH THE SCHEMA WITHOUT READING THE DOCS!",
+        "No stored procedures, only plain SQL!",
+        "You don't need the browser for that, I'll run the tests myself.",
+        "Why not just use the helper that we have?",
+        "Retain every comment, and leave the generated files untouched.",
         "A partir de ahora, escribe los mensajes de commit en inglés.",
         "Te dije que no cambiaras el archivo de configuración.",
         "Usamos pnpm en vez de npm.",
@@ -46,6 +53,10 @@ def test_a_standing_wish_sounds_like_a_rule(said: str) -> None:
     [
         "Fix the login page.",
         "What does this function return?",
+        "405 Method Not Allowed",
+        "No results found.",
+        "update the readme with the new flags",
+        "do that in the terminal",
         "Should we always retry?",
         "The build never finishes on my laptop.",
         "It still crashes when I click save.",
@@ -66,6 +77,18 @@ def test_a_standing_wish_sounds_like_a_rule(said: str) -> None:
 )
 def test_a_task_a_question_and_a_report_do_not(said: str) -> None:
     assert not sounds_like_a_rule(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "do that in the terminal from now on",
+        "ファイルは大きいですが、常にそのままコミットしてください。",
+        "không cần phải sửa file đâu",
+    ],
+)
+def test_a_demand_is_not_taken_for_a_question(said: str) -> None:
+    assert all("question" not in heard.features for heard in listen(Turn("user", said, None, 0)))
 
 
 RULE = "Never commit to the main branch."

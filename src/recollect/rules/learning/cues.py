@@ -3,7 +3,7 @@
 Each language is a file in ``tongues/`` with these lists:
 
 - ``lasting``: it holds beyond today; ``duty``: it is owed; ``custom``: this is how we do it, or what I like;
-- ``ban``: leave it; ``insist``: mind it; ``when``: the occasion it holds on; ``rather``: this, not that;
+- ``ban``: leave it; ``insist``: mind it; ``rather``: this, not that;
 - ``all``: of every one of a kind; ``note``: write it down as a rule;
 - ``wronged``: what was done is not what was asked for; ``did``: about what it did; ``rejects``: no;
 - ``conduct``: how the assistant is to go about its work;
@@ -40,7 +40,7 @@ LANGUAGES = (*SPACED, *CYRILLIC, *UNSPACED)
 # A language without a file: no cue is known of it.
 UNKNOWN = "unknown"
 KINDS = (
-    "lasting", "duty", "custom", "ban", "insist", "when", "rather", "all", "note",
+    "lasting", "duty", "custom", "ban", "insist", "rather", "all", "note",
     "wronged", "conduct", "did", "rejects", "once", "asks", "asks_for", "acts", "product",
 )  # fmt: skip
 # Scripts that tell the language; a Japanese text has Chinese characters too.

@@ -27,8 +27,6 @@ _WANTS = _DEMANDS | {"wronged", "conduct", "did", "acts", "asks_for"}
 # Fewer words that tell something are too few to know a wish by; "fix this, please" only moves a talk on.
 _FEWEST_TERMS = 2
 _FEWEST_TERMS_OF_A_TASK = 3
-# A turn of so many clauses counts as long in full.
-_LONG = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Heard:
         return bool(wants) and len(self.terms) >= fewest
 
 
-def listen(turn: Turn, before: str = "", *, opening: bool = False) -> list[Heard]:
+def listen(turn: Turn, before: str = "") -> list[Heard]:
     """The clauses of a turn that could ask for something. ``before`` is what the assistant had just said."""
     shown = own_words(turn.text, before)
     clauses = clauses_in(turn.text, shown)
@@ -57,22 +55,17 @@ def listen(turn: Turn, before: str = "", *, opening: bool = False) -> list[Heard
         return []
     language = language_of(clauses)
     spoken = tongue(language)
-    length = min(1.0, (len(clauses) - 1) / _LONG)
     heard = []
     for clause in clauses:
         if spoken.is_nod(clause):
             continue
         cues = spoken.cues_in(clause)
         terms = frozenset(terms_of(spoken.drop.sub("", clause.plain)))
-        features = _features(clause, cues, len(terms), turn, opening=opening)
-        features["long_turn"] = length
-        heard.append(Heard(clause, language, cues, terms, features))
+        heard.append(Heard(clause, language, cues, terms, _features(clause, cues, len(terms), turn)))
     return heard
 
 
-def _features(
-    clause: Clause, cues: frozenset[str], terms: int, turn: Turn, *, opening: bool
-) -> dict[str, float]:
+def _features(clause: Clause, cues: frozenset[str], terms: int, turn: Turn) -> dict[str, float]:
     complains = "wronged" in cues
     asks = "asks" in cues and "asks_for" not in cues and not complains
     if asks:
@@ -87,7 +80,6 @@ def _features(
         "custom": "custom" in cues,
         "ban": "ban" in cues,
         "insist": "insist" in cues,
-        "when": "when" in cues and (demands or "conduct" in cues or "acts" in cues),
         "rather": "rather" in cues,
         "all": "all" in cues and demands,
         "note": "note" in cues,
@@ -95,15 +87,13 @@ def _features(
         "wronged": complains,
         "conduct": "conduct" in cues,
         "did": "did" in cues,
-        "rejects": "rejects" in cues,
         "reaction": turn.kind == "rejected" or (acted and (complains or "rejects" in cues)),
+        "acted": acted,
         "emphasis": _EMPHASIS.search(clause.text) is not None and not clause.text.isupper(),
         "question": asks,
-        "request": "asks_for" in cues and not complains,
         "once": "once" in cues,
         "product": "product" in cues,
         "concrete": _CONCRETE.search(clause.text) is not None,
-        "opening": opening,
         "short": terms <= 2,
     }
     features = {name: 1.0 for name, holds in found.items() if holds}

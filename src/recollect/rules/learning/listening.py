@@ -52,8 +52,6 @@ class Listener:
 
     def chat(self, chat: Chat) -> Iterator[Listened]:
         before = previous = ""
-        # A long chat comes in parts; only the first begins it.
-        opening = bool(chat.turns) and chat.turns[0].number == 0
         for turn in chat.turns:
             if turn.role == "assistant":
                 before = turn.text
@@ -63,13 +61,12 @@ class Listener:
             # What is sent again at once was not answered, rather than asked for again.
             if mark not in self._seen and turn.text != previous:
                 self._seen.add(mark)
-                yield Listened(chat, turn, self.turn(turn, before, speaker_of(chat), opening=opening))
-            opening = False
+                yield Listened(chat, turn, self.turn(turn, before, speaker_of(chat)))
             previous = turn.text
 
-    def turn(self, turn: Turn, before: str, speaker: str, *, opening: bool = False) -> tuple[Scored, ...]:
+    def turn(self, turn: Turn, before: str, speaker: str) -> tuple[Scored, ...]:
         memory = self._memories[speaker]
-        heard_now = listen(turn, before, opening=opening)
+        heard_now = listen(turn, before)
         # By itself, lest a phrase become a rule by being repeated alone.
         alone = [self._model.probability(heard.features) for heard in heard_now]
         for heard in heard_now:

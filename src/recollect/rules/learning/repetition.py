@@ -32,9 +32,9 @@ class Rarity:
     def of(self, term: str) -> float:
         return math.log(1 + self._clauses / (1 + self._having[term]))
 
-    def weight(self, terms: Iterable[str]) -> float:
-        """What these words weigh together."""
-        return sum(self.of(term) ** 2 for term in terms)
+    def weights(self, terms: Iterable[str]) -> dict[str, float]:
+        """What each of these words weighs."""
+        return {term: self.of(term) ** 2 for term in terms}
 
 
 class Memory(Generic[Kept]):
@@ -49,27 +49,30 @@ class Memory(Generic[Kept]):
         for term in terms:
             self._with[term].append(len(self._kept))
         # What its words weigh by now; words grow rarer too slowly to weigh them again at each look.
-        self._kept.append((terms, self._rarity.weight(terms), what))
+        self._kept.append((terms, sum(self._rarity.weights(terms).values()), what))
 
     def alike(self, terms: frozenset[str], least: float) -> Iterator[tuple[float, Kept]]:
         """What is at least so much alike, and how much, from 0 to 1: the cosine, rare words weighing more."""
-        whole = self._rarity.weight(terms)
-        for shared, weight, what in self._near(terms):
-            likeness = min(1.0, self._rarity.weight(shared) / math.sqrt(whole * weight))
+        weights = self._rarity.weights(terms)
+        whole = sum(weights.values())
+        for shared, weight, what in self._near(weights):
+            likeness = min(1.0, sum(weights[term] for term in shared) / math.sqrt(whole * weight))
             if likeness >= least:
                 yield likeness, what
 
     def holding(self, terms: frozenset[str], share: float) -> Iterator[tuple[frozenset[str], Kept]]:
         """What says at least so much of these words itself, by weight."""
-        whole = self._rarity.weight(terms)
-        for shared, _, what in self._near(terms):
-            if self._rarity.weight(shared) >= share * whole:
+        weights = self._rarity.weights(terms)
+        least = share * sum(weights.values())
+        for shared, _, what in self._near(weights):
+            if sum(weights[term] for term in shared) >= least:
                 yield shared, what
 
-    def _near(self, terms: frozenset[str]) -> Iterator[tuple[frozenset[str], float, Kept]]:
+    def _near(self, weights: dict[str, float]) -> Iterator[tuple[frozenset[str], float, Kept]]:
         """What shares a telling word, the latest of each word; with the words that it shares."""
-        telling = sorted(terms, key=lambda term: (-self._rarity.of(term), term))[:_TELLING_TERMS]
+        terms = weights.keys()
+        telling = sorted(weights, key=lambda term: (-weights[term], term))[:_TELLING_TERMS]
         places = {place for term in telling for place in self._with.get(term, ())[-_LATEST:]}
         for place in sorted(places):
             earlier, weight, what = self._kept[place]
-            yield terms & earlier, weight, what
+            yield earlier & terms, weight, what
