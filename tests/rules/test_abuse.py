@@ -199,7 +199,7 @@ async def test_a_job_that_asks_for_nonsense_is_not_tried_again(ana: Person, wron
 async def test_what_a_killed_worker_spent_is_on_record(ana: Person, database_url: str) -> None:
     run = await begin(ana)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as superuser:
-        await superuser.execute("update extraction_runs set started_at = now() - interval '1 hour'")
+        await superuser.execute("update extraction_runs set seen_at = now() - interval '1 hour'")
         await superuser.execute(
             "insert into model_calls (user_id, purpose, provider, model, input_tokens, output_tokens)"
             " values (%s, 'rules.extract', 'anthropic', 'some', 70, 7)",

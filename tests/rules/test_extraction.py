@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from recollect.db.database import Database
 from recollect.db.tenancy import Transaction
 from recollect.engine.models import Entities, Where
 from recollect.errors import InvalidInput, NotAllowed, Unavailable
-from recollect.rules import store
+from recollect.rules import extraction, store
 from recollect.rules.extraction import LEASE
 from recollect.rules.histories.models import HistoryTurn, UnknownChat
 from recollect.rules.material import Asked
 from recollect.rules.models import ExtractionUnderWay, NewPrompt, Rule, Status
 from recollect.rules.store import queries
+from tests.conftest import until
 from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, extract, opened, rules, runs, talk
 from tests.rules.histories.conftest import Person, person
 from tests.support.engines import settings_for
@@ -288,11 +290,38 @@ async def test_the_same_chats_are_read_by_one_at_a_time_until_its_lease_ends(
     with pytest.raises(ExtractionUnderWay):
         await extract(ana)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as superuser:
-        await superuser.execute("update extraction_runs set started_at = now() - interval '1 hour'")
+        await superuser.execute("update extraction_runs set seen_at = now() - interval '1 hour'")
     extracted = await extract(ana)
 
     assert extracted.run.proposed == 1
     assert [run.state for run in await runs(ana)] == ["done", "failed"]
+
+
+async def test_an_extraction_is_held_for_as_long_as_it_takes(
+    ana: Person, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ana.add(talk("one", TABS))
+    monkeypatch.setattr(extraction, "HEARD_OF_EVERY", timedelta(milliseconds=20))
+    find = ana.services.extractor._finder.find
+
+    async def slow(*asked: Any) -> Any:
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as superuser:
+            await superuser.execute("update extraction_runs set seen_at = now() - interval '1 hour'")
+            await until(lambda: _is_heard_of(superuser))
+        with pytest.raises(ExtractionUnderWay):
+            await extract(ana)
+        return await find(*asked)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ana.services.extractor._finder, "find", slow)
+        extracted = await extract(ana)
+
+    assert extracted.run.proposed == 1
+
+
+async def _is_heard_of(superuser: psycopg.AsyncConnection[Any]) -> bool:
+    found = await superuser.execute("select from extraction_runs where seen_at > now() - interval '1 minute'")
+    return await found.fetchone() is not None
 
 
 async def test_an_extraction_that_is_stopped_says_so_and_leaves_all_as_it_was(

@@ -109,10 +109,10 @@ def terms_of(text: str) -> list[str]:
     """The terms of a text that is to be found, one for each word that carries something."""
     words = words_of(text)
     votes = _votes(words)
-    language = max(_COMMON_WORDS, key=lambda each: votes.get(each, 0.0))
+    language = DEFAULT
     # In doubt it is the default, whose forms every query asks for as well: "I live in La Paz" is English.
-    if votes.get(language, 0.0) < votes.get(DEFAULT, 0.0) + CLEARLY:
-        language = DEFAULT
+    if max(votes.values(), default=0.0) >= votes.get(DEFAULT, 0.0) + CLEARLY:
+        language = max(_COMMON_WORDS, key=lambda each: votes.get(each, 0.0))
     return [stem(word, language) for word in _telling(words, (language,))]
 
 
@@ -133,8 +133,13 @@ def _forms_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 def _telling(words: list[str], languages: tuple[str, ...]) -> list[str]:
     """Without the common ones; with them if there is nothing else, so that "who am I" can be asked."""
-    common = [_COMMON_WORDS[language] for language in languages]
-    return [word for word in words if not any(word in each for each in common)] or words
+    common = _common_in(languages)
+    return [word for word in words if word not in common] or words
+
+
+@lru_cache
+def _common_in(languages: tuple[str, ...]) -> frozenset[str]:
+    return frozenset().union(*(_COMMON_WORDS[language] for language in languages))
 
 
 @lru_cache(maxsize=200_000)

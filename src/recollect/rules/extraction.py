@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from recollect.db.tenancy import SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import RecollectError, Superseded
 from recollect.kit.logs import logger
+from recollect.kit.loops import for_ever, stop
 from recollect.rules import store
 from recollect.rules.finding import Finder, Outcome, Progress, Steps
 from recollect.rules.histories.service import Histories
@@ -26,8 +28,9 @@ from recollect.rules.store import queries
 
 log = logger("rules")
 
-# A run that has not ended after this long has no worker any more.
-LEASE = timedelta(minutes=30)
+# A run whose worker was not heard of for this long has none any more.
+LEASE = timedelta(minutes=10)
+HEARD_OF_EVERY = LEASE / 6
 _OURS = "The extraction failed by a fault of ours; the server's log tells more."
 _STOPPED = "The extraction was stopped."
 
@@ -121,6 +124,7 @@ class Extractor:
             run: UUID | None = (await tx.one(queries.begin_extraction, wanted))["id"]
         if run is None:
             raise ExtractionUnderWay
+        holding = asyncio.create_task(for_ever(partial(self._hold, run)))
         try:
             yield run
         except Superseded:
@@ -135,6 +139,14 @@ class Extractor:
             log.exception("rules could not be extracted", run=str(run))
             await self._fail(run, steps, _OURS)
             raise
+        finally:
+            await stop(holding)
+
+    async def _hold(self, run: UUID) -> None:
+        """Let nobody take the run for abandoned, however long a model takes."""
+        await asyncio.sleep(HEARD_OF_EVERY.total_seconds())
+        async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:
+            await tx.run(queries.hold_extraction, {"id": run}, last=True)
 
     async def _fail(self, run: UUID, steps: Steps, reason: str) -> None:
         async with self._tenancy.acting_as(SERVICE, for_one_call=True) as tx:

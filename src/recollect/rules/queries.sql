@@ -53,6 +53,10 @@ select private.may_analyse(%(user_id)s, %(workspace)s) as is_agreed
 -- Begin to read somebody's chats for rules.
 select private.begin_extraction(%(user_id)s, %(workspace)s, %(origin)s, %(lease)s) as id
 
+-- hold_extraction
+-- Its worker is still at it.
+update extraction_runs set seen_at = clock_timestamp() where id = %(id)s and state = 'running'
+
 -- note_rules
 -- Write down what an extraction found.
 select nth, id, is_new from private.note_rules(%(run)s, %(rules)s::jsonb, %(read)s::uuid[]) order by nth
