@@ -34,6 +34,10 @@ def test_asked_for_once_it_is_a_task_and_asked_for_a_third_time_a_rule() -> None
     assert [evidence.session for evidence in proposal.evidence] == ["three"]
 
 
+def test_what_has_common_words_alone_is_no_rule() -> None:
+    assert not proposed(chat("no, you should be", "you must not do that"))
+
+
 def test_a_thank_you_said_ten_times_is_no_rule() -> None:
     assert not proposed(
         chat(*["ok, go ahead", "thanks, great", "What do you think?", "the tests are failing"] * 10)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from recollect.engine.language import uncommon, words_of
 from recollect.rules.chats.models import Chat
 from recollect.rules.learning.clustering import Cluster, Statement, clustered
 from recollect.rules.learning.known import COVERED, REJECTED, Known, statements_in
@@ -43,7 +44,13 @@ def propose(
     found = [
         each
         for each in proposals
-        if each.repeats or not (told.says(each.rule_text) or refused.says(each.rule_text))
+        if each.repeats
+        or (
+            # What has common words alone holds nobody to anything.
+            uncommon(words_of(each.rule_text))
+            and not told.says(each.rule_text)
+            and not refused.says(each.rule_text)
+        )
     ]
     return sorted(found, key=lambda proposal: -proposal.confidence)
 
