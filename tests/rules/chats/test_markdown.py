@@ -181,6 +181,36 @@ def test_a_heading_in_an_answer_of_aider_is_not_typed(read: Read, write: Write) 
     assert "More of the answer." in answer.text
 
 
+ARCHITECT = """
+# aider chat started at 2026-03-04 10:00:00
+
+> aider --message add a cache to the parser
+add a cache to the parser
+
+#### add a cache to the parser\x20\x20
+
+Keep what was parsed in a dict,
+and never parse a file twice.
+
+> Tokens: 1k sent, 20 received.
+
+#### Keep what was parsed in a dict,\x20\x20
+#### and never parse a file twice.\x20\x20
+
+Done.
+
+#### thanks\x20\x20
+"""
+
+
+def test_a_plan_that_aider_hands_to_its_editor_was_not_typed(read: Read, write: Write) -> None:
+    [chat] = read(write(".aider.chat.history.md", ARCHITECT)).chats
+    assert [turn.text for turn in chat.turns if turn.role == "user"] == [
+        "add a cache to the parser",
+        "thanks",
+    ]
+
+
 def test_aiders_history_is_read_after_an_editor_cut_the_spaces(read: Read, write: Write) -> None:
     found = read(write(".aider.chat.history.md", AIDER))
     assert "list the routes\nof the shop" in found.said

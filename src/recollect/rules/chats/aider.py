@@ -50,6 +50,8 @@ class _Session:
         )
         self._typed = Gathered()
         self._answer = Gathered()
+        self._is_asked = False
+        self._plan = ""
         self._two_spaces: bool | None = None
 
     def take(self, line: str) -> None:
@@ -81,13 +83,23 @@ class _Session:
         text = self._typed.take().strip()
         if command := _COMMAND.fullmatch(text):
             text = command[2] if command[1] in _TALKING else ""
-        if text != "<blank>":
+        # In architect mode, the plan goes to the model that edits as if the user had typed it.
+        if text != "<blank>" and _spaced(text) != self._plan:
             self.transcript.say("user", text)
+            self._is_asked = True
 
     def _end_answer(self) -> None:
-        self.transcript.say("assistant", self._answer.take())
+        if self._answer:
+            answer = self._answer.take()
+            # What comes before the first question is how aider was called, perhaps with that question.
+            self._plan = _spaced(answer) if self._is_asked else ""
+            self.transcript.say("assistant", answer)
 
     def end(self) -> Iterator[Chat]:
         self._end_typed()
         self._end_answer()
         yield from self.transcript.rest()
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
