@@ -148,6 +148,31 @@ async def test_a_job_whose_worker_dies_each_time_is_put_aside(services: Services
     assert (run.state, run.error) == ("failed", "Its worker died each time.")
 
 
+async def test_a_worker_that_stops_lets_running_jobs_end(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def steady(job: Job) -> Counts:
+        begun.set()
+        await asyncio.sleep(QUICK.stop / 2)
+        return {"attempt": job.attempt}
+
+    async def ends_before_it() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(QUICK.stop / 8)
+
+    services.jobs.offer(Task("steady", steady))
+    monkeypatch.setattr(services.relay, "watch", ends_before_it)
+    async with working(services):
+        queued = await queue(services, "steady")
+        await begun.wait()
+    run = await look(services, queued)
+    assert (run.state, run.result) == ("succeeded", {"attempt": 1})
+
+
 async def test_a_worker_that_stops_gives_back_what_it_has_not_done(services: Services) -> None:
     entered = asyncio.Event()
     is_second = False

@@ -17,7 +17,7 @@ from recollect.db.tenancy import SERVICE, Tenancy
 from recollect.errors import RecollectError, Superseded
 from recollect.jobs.engine import PACE, FencedManager, Pace, log, open_engine
 from recollect.jobs.models import GiveUp, Job, Task, TryLater, queries
-from recollect.kit.loops import for_ever, stop
+from recollect.kit.loops import CANCELLED_AGAIN_AFTER, for_ever, stop
 
 DEATHS = 10
 """How many workers may die over a job before it is put aside, if it may not fail more often anyway."""
@@ -68,11 +68,11 @@ class Worker:
         """Until cancelled; then it lets running jobs end for a moment, and gives back what has not."""
         loops = [asyncio.create_task(for_ever(loop)) for loop in (self._fetch, *self._beside)]
         try:
-            await asyncio.gather(*loops)
+            await asyncio.wait(loops)
         finally:
-            # A task group would cancel each once, and a cancellation can get lost. Sooner than whoever stops
-            # us does it again, and later than jobs are waited for.
-            await stop(*loops, again_after=2 * self._pace.stop)
+            # Once, since the second time does not let jobs end; but a cancellation can get lost. Sooner than
+            # whoever stops us does it again, and later than running jobs are waited for, and recorded.
+            await stop(*loops, again_after=0.8 * CANCELLED_AGAIN_AFTER)
 
     async def _fetch(self) -> None:
         async with open_engine(self._conninfo, self._concurrency, self._pace) as (app, manager):
