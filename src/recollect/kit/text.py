@@ -58,7 +58,7 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """For headers: what would be another line becomes part of this one."""
+    """What would be another line becomes part of this one."""
     return " ".join(plain(text).split())
 
 

@@ -17,7 +17,7 @@ import zstandard
 
 from recollect.rules.chats.finding import read_chats
 from recollect.rules.chats.models import Chat
-from tests.rules.chats.conftest import Read, Write
+from tests.rules.chats.conftest import Found, Read, Write
 
 
 def user(text: str) -> dict[str, Any]:
@@ -225,6 +225,15 @@ def test_a_name_that_is_no_text_can_be_stored(read: Read, tmp_path: Path) -> Non
     assert chat.source.encode().endswith("\N{REPLACEMENT CHARACTER}.jsonl".encode())
 
 
+def traced(read: Read, path: Path) -> tuple[Found, int]:
+    """What is read, and the most memory that it took."""
+    tracemalloc.start()
+    found = read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return found, peak
+
+
 def test_a_very_long_line_is_left_out_and_memory_stays_small(read: Read, write: Write) -> None:
     path = write("a.jsonl", one("one"))
     with path.open("ab") as stream:
@@ -232,10 +241,7 @@ def test_a_very_long_line_is_left_out_and_memory_stays_small(read: Read, write: 
         for _ in range(100):
             stream.write(b"x" * 1_000_000)
         stream.write(b'"}}\n' + one("two"))
-    tracemalloc.start()
-    found = read(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    found, peak = traced(read, path)
     assert found.said == ["one", "two"]
     assert "longer than 16 MB" in found.reasons
     assert peak < 60_000_000
@@ -244,10 +250,7 @@ def test_a_very_long_line_is_left_out_and_memory_stays_small(read: Read, write: 
 def test_a_line_of_very_many_objects_is_left_out_and_memory_stays_small(read: Read, write: Write) -> None:
     many = b'{"type":"user","x":[' + b'{"b":""},' * 600_000 + b"0]}\n"
     path = write("a.jsonl", one("one") + many + one("two"))
-    tracemalloc.start()
-    found = read(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    found, peak = traced(read, path)
     assert found.said == ["one", "two"]
     assert "more than 500,000 objects" in found.reasons
     assert peak < 60_000_000

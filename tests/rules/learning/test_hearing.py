@@ -6,6 +6,7 @@ import pytest
 
 from recollect.rules.chats.models import Turn
 from recollect.rules.learning.features import listen
+from recollect.rules.learning.listening import score_turn
 from tests.rules.learning.talk import sounds_like_a_rule
 
 
@@ -92,6 +93,12 @@ def test_a_demand_is_not_taken_for_a_question(said: str) -> None:
 
 
 RULE = "Never commit to the main branch."
+
+
+def test_what_is_said_of_its_work_while_the_assistant_is_at_it_counts_for_more() -> None:
+    said = "The helpers should stay in one file."
+    idle, at_work = (Turn("user", said, None, 2, doing=doing) for doing in ("", "Edit src/parser.py"))
+    assert score_turn(at_work) > score_turn(idle)
 
 
 def test_what_is_said_this_time_counts_for_less() -> None:

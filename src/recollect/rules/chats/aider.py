@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from recollect.kit.text import one_line
 from recollect.rules.chats.models import Chat
 from recollect.rules.chats.sources import Report, Source, text_lines
 from recollect.rules.chats.transcript import Gathered, Transcript, moment
@@ -84,7 +85,7 @@ class _Session:
         if command := _COMMAND.fullmatch(text):
             text = command[2] if command[1] in _TALKING else ""
         # In architect mode, the plan goes to the model that edits as if the user had typed it.
-        if text != "<blank>" and _spaced(text) != self._plan:
+        if text != "<blank>" and one_line(text) != self._plan:
             self.transcript.say("user", text)
             self._is_asked = True
 
@@ -92,14 +93,10 @@ class _Session:
         if self._answer:
             answer = self._answer.take()
             # What comes before the first question is how aider was called, perhaps with that question.
-            self._plan = _spaced(answer) if self._is_asked else ""
+            self._plan = one_line(answer) if self._is_asked else ""
             self.transcript.say("assistant", answer)
 
     def end(self) -> Iterator[Chat]:
         self._end_typed()
         self._end_answer()
         yield from self.transcript.rest()
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.split())
