@@ -78,7 +78,7 @@ class Given:
         return self.remembered(texts)
 
     def remembered(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.stack([self.vector(text) for text in texts])
+        return np.array([self.vector(text) for text in texts])
 
 
 class Ours:

@@ -84,6 +84,27 @@ async def test_explain_says_what_a_score_is_made_of(somebody: Rememberer) -> Non
     assert all(memory.breakdown is None for memory in await somebody.search("violin"))
 
 
+async def test_where_no_word_is_said_meaning_alone_decides(somebody: Rememberer) -> None:
+    """Of those equally near, the newest first; all as if something of no weight were weighed beside it."""
+    drawn = with_embedder(somebody, DrawnVectors())
+    for run in "abcde":
+        await drawn.add("green tea", f"only in {run}", run=run)
+    meant = await drawn.search("penguin", limit=4, explain=True)
+    assert [(memory.text, memory.run) for memory in meant] == [
+        ("only in e", "e"),
+        ("only in b", "b"),
+        ("green tea", "e"),
+        ("green tea", "d"),
+    ]
+    weighed = await drawn.search("penguin", limit=4, explain=True, importance=1e-9)
+    assert [(memory.id, memory.breakdown) for memory in meant] == [
+        (memory.id, memory.breakdown) for memory in weighed
+    ]
+    assert [memory.score for memory in meant] == pytest.approx([memory.score for memory in weighed])
+    near = await drawn.search("penguin", threshold=meant[-1].score - 1e-6)
+    assert len(near) == 2 + 5, "and not the one that is less near"
+
+
 async def test_recency_and_importance_count_only_where_they_are_asked_for(somebody: Rememberer) -> None:
     await somebody.add("I like green tea", run="a", occurred_at=datetime.now(UTC) - timedelta(days=300))
     await somebody.add("I like green tea", run="b", occurred_at=datetime.now(UTC))

@@ -60,9 +60,9 @@ class Connection(psycopg.AsyncConnection[DictRow]):
 
     async def open_with(
         self, opening: Query, role: str, query: Query, parameters: Mapping[str, Any], *, begin: bool
-    ) -> tuple[Answer, Answer]:
-        """The answers to both. ``role`` is what the opening makes us: only in it may we so much as name
-        what the query uses.
+    ) -> tuple[str, Answer]:
+        """The claims that the opening made, and the query's answer. ``role`` is what the opening makes us:
+        only in it may we so much as name what the query uses.
 
         Statements sent together are one transaction in themselves: unless more is to follow in it, it
         needs no ``begin``.
@@ -107,7 +107,7 @@ class Connection(psycopg.AsyncConnection[DictRow]):
 
     async def _ask(
         self, names: Sequence[bytes], values: Sequence[tuple[Any, Any]], *, begin: bool
-    ) -> tuple[Answer, Answer]:
+    ) -> tuple[str, Answer]:
         def send(pgconn: PGconn) -> None:
             if begin:
                 pgconn.send_query_params(b"begin", None)
@@ -115,15 +115,15 @@ class Connection(psycopg.AsyncConnection[DictRow]):
                 pgconn.send_query_prepared(name, written, formats)
 
         opened, done = (await self._exchange(send))[-2:]
-        return self._read(opened), self._read(done)
+        return _claims(opened), self._read(done)
 
     async def _ask_in_full(
         self, opening: str, work: str, parameters: Mapping[str, Any], *, begin: bool
-    ) -> tuple[Answer, Answer]:
+    ) -> tuple[str, Answer]:
         start = "begin;\n" if begin else ""
         cursor = await self.execute(f"{start}{opening};\n{work}".encode(), parameters)
         opened, done = [result.pgresult async for result in cursor.results() if result.pgresult][-2:]
-        return self._read(opened), self._read(done)
+        return _claims(opened), self._read(done)
 
     async def _exchange(self, send: Callable[[PGconn], None]) -> list[PGresult]:
         async with self.lock:
@@ -151,6 +151,11 @@ class Connection(psycopg.AsyncConnection[DictRow]):
     async def _undo(self) -> None:
         if self.pgconn.transaction_status != TransactionStatus.IDLE:
             await self.execute("rollback")
+
+
+def _claims(opened: PGresult) -> str:
+    """What the opening has in its last column; read so, since every transaction begins with it."""
+    return (opened.get_value(0, opened.nfields - 1) or b"").decode()
 
 
 def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGresult]]:

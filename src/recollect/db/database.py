@@ -101,8 +101,17 @@ async def open_tenancy(database: Database, pool_size: int, worker_concurrency: i
         yield Tenancy(api_pool, service_pool)
 
 
+class _WarmFirst(AsyncConnectionPool[Connection]):
+    """Gives out the connection that was given back last: its Postgres process has at hand what it just used.
+    Taken in turn, all have to fetch it again each time; so a search takes a tenth longer."""
+
+    async def _get_ready_connection(self, timeout: float | None) -> Connection | None:  # noqa: ASYNC109 - theirs
+        self._pool.rotate(1)
+        return await super()._get_ready_connection(timeout)
+
+
 def _pool(conninfo: str, size: int) -> Pool:
-    return AsyncConnectionPool(
+    return _WarmFirst(
         conninfo,
         connection_class=Connection,
         min_size=1,

@@ -194,13 +194,12 @@ class Transaction:
 
     async def _begin_with(self, query: Query, parameters: Parameters, *, last: bool) -> Answer:
         self._connection = await self._pool.getconn()
-        opened, answer = await self._connection.open_with(
+        self._claims, answer = await self._connection.open_with(
             *self.caller.proof.value,
             query,
             {**self.caller.parameters, **(parameters or {})},
             begin=not last,
         )
-        self._claims = opened.rows[0]["claims"] if opened.rows else None
         return answer
 
     async def finish(self) -> None:
