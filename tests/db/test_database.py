@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from recollect.db.database import API_LOGIN, WORKER_LOGIN, locate
+from recollect.bootstrap import Services
+from recollect.db.database import API_LOGIN, WORKER_LOGIN, locate, open_tenancy
 from recollect.errors import Misconfigured
 from recollect.kit.secret import ServerSecret
 from tests.conftest import make_settings
@@ -55,3 +56,14 @@ async def test_an_address_that_cannot_be_used_is_refused_without_quoting_it(
     assert "cret" not in refused.value.detail
     assert refused.value.__cause__ is None
     assert "RECOLLECT_DATABASE_URL" in refused.value.detail
+
+
+async def test_the_connection_given_back_last_is_the_next_to_be_taken(services: Services) -> None:
+    async with open_tenancy(services.database, 3, 1) as tenancy:
+        pool = tenancy._api_pool
+        first, second, third = [await pool.getconn() for _ in range(3)]
+        for given_back in (third, first, second):
+            await pool.putconn(given_back)
+        assert [await pool.getconn() for _ in range(3)] == [second, first, third]
+        for taken in (first, second, third):
+            await pool.putconn(taken)

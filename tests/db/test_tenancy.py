@@ -318,17 +318,6 @@ def test_some_answers_of_a_lost_connection_are_none() -> None:
         next(_pipeline(begun_and_opened, lambda _: None))
 
 
-async def test_the_connection_given_back_last_is_the_next_to_be_taken(services: Services) -> None:
-    async with databases.open_tenancy(services.database, 3, 1) as tenancy:
-        pool = tenancy._api_pool
-        first, second, third = [await pool.getconn() for _ in range(3)]
-        for given_back in (third, first, second):
-            await pool.putconn(given_back)
-        assert [await pool.getconn() for _ in range(3)] == [second, first, third]
-        for taken in (first, second, third):
-            await pool.putconn(taken)
-
-
 async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None:
     async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         tenancy._api_pool.timeout = 0.2
