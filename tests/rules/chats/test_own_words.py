@@ -7,6 +7,7 @@ import pytest
 from recollect.rules.chats.own_words import own_words
 
 ERROR = "For the code present, we get this error:\n```\nName 'tax' is not defined\n```\n"
+ENDED = "<task-notification>\n<status>completed</status>\n</task-notification>\n"
 PLAN = "Implement the plan as specified, it is attached for your reference. Do NOT edit the plan file itself."
 
 
@@ -22,6 +23,8 @@ PLAN = "Implement the plan as specified, it is attached for your reference. Do N
         '@agent Continue: "Continue to iterate?"',
         "@agent Try Again",
         "[Request interrupted by user]",
+        ENDED + "Read the output file to retrieve the result: /tmp/a task.output",
+        ENDED + "Full transcript available at: /tmp/task.output\n" + ENDED,
         "[Request interrupted by user for tool use]\n[Request interrupted by user]",
         "<command-name>/exit</command-name>\n  <command-message>exit</command-message>\n"
         "  <command-args></command-args>",
@@ -38,6 +41,7 @@ def test_what_a_program_writes_in_the_users_place_is_not_theirs(text: str) -> No
         "## User Input\n\n```text\nNever round up.\n```\n\nYou **MUST** consider it.\n\nAlways ask.",
         "[Request interrupted by user for tool use]\nNever round up.",
         "<attached_files>" + "x = 1\n" * 100_000 + "</attached_files>\nNever round up.",
+        ENDED + "Read the output file to retrieve the result: /tmp/task.output\nNever round up.",
     ],
 )
 def test_what_the_user_added_to_it_is_theirs(text: str) -> None:

@@ -40,6 +40,10 @@ _BUTTON = re.compile(
 # A command of Spec Kit, which has the user's words at the beginning of its own.
 _TEMPLATE = re.compile(r"## User Input\s+```text\n(.*?)\n?```\s+You \*\*MUST\*\* ", re.DOTALL)
 _COMMAND = ("<command-name>", "<command-message>")
+# What follows Claude Code's word that a task in the background has ended.
+_WHERE_IT_ENDED = re.compile(
+    r"(?<=</task-notification>)\s*(?:Read the output file to retrieve the result|Full transcript available at): .*"
+)
 
 
 def own_words(text: str) -> str:
@@ -55,7 +59,7 @@ def own_words(text: str) -> str:
     if template := _TEMPLATE.match(text, 0, _LOOKED_AT):
         text = template[1].strip()
     if "<" in text:
-        text = _without_context(text)
+        text = _without_context(_WHERE_IT_ENDED.sub("", text))
     return _command(text) if text.startswith(_COMMAND) else text[:_LOOKED_AT]
 
 
