@@ -24,7 +24,7 @@ from recollect.access.models import NewUser
 from recollect.bank.models import Append
 from recollect.bootstrap import Services
 from recollect.db import database as databases
-from recollect.db.connection import Connection, _pipeline
+from recollect.db.connection import Connection, _answers
 from recollect.db.queries import Query
 from recollect.db.tenancy import NOBODY, SERVICE, Caller, Tenancy, Transaction
 from recollect.errors import NotAllowed, NotFound, NotSignedIn, Unavailable
@@ -142,20 +142,25 @@ async def test_a_refused_caller_changes_nothing(services: Services, user: UUID) 
 async def test_one_write_is_one_round_trip(
     services: Services, user: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trips: list[object] = []
-    wait = Connection.wait
+    trips: list[str] = []
 
-    async def counted(self: Connection, generator: Any, *args: Any, **options: Any) -> Any:
-        trips.append(generator)
-        return await wait(self, generator, *args, **options)
+    def counted(name: str) -> Any:
+        waiting = getattr(Connection, name)
+
+        async def wait(self: Connection, *args: Any, **options: Any) -> Any:
+            trips.append(name)
+            return await waiting(self, *args, **options)
+
+        return wait
 
     async with databases.open_tenancy(services.database, 1, 1) as tenancy:
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
             await services.bank.set_memory_key(tx, user, "k", 0)  # both statements get prepared
-        monkeypatch.setattr(Connection, "wait", counted)
+        for name in ("wait", "_answered"):
+            monkeypatch.setattr(Connection, name, counted(name))
         async with tenancy.acting_as(Caller.user(user), for_one_call=True) as tx:
             await services.bank.set_memory_key(tx, user, "k", 1)
-    assert len(trips) == 1
+    assert trips == ["_answered"]
 
 
 async def test_a_statement_that_is_given_up_leaves_its_connection_usable(
@@ -315,7 +320,7 @@ class _Lost:
 def test_some_answers_of_a_lost_connection_are_none() -> None:
     begun_and_opened: Any = _Lost(ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
     with pytest.raises(psycopg.OperationalError, match="is lost"):
-        next(_pipeline(begun_and_opened, lambda _: None))
+        next(_answers(begun_and_opened))
 
 
 async def test_an_exhausted_pool_says_so(services: Services, user: UUID) -> None:

@@ -8,6 +8,7 @@ sent in full, from there on.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from secrets import token_hex
@@ -23,10 +24,14 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import Ready, Wait
 from pydantic_core import from_json
 
+from recollect.db.doorbell import Doorbell
 from recollect.db.queries import Queries, Query
 from recollect.kit.logs import logger
 
 log = logger("db")
+
+# Seconds for Postgres to leave off a statement that nobody waits for any more.
+_PATIENCE = 5.0
 
 _queries = Queries(__package__)
 
@@ -57,6 +62,7 @@ class Connection(psycopg.AsyncConnection[DictRow]):
         # No other connection may use a name of ours: behind a pooler it would get our statement.
         self._mark = token_hex(6)
         self._numbers = count()
+        self._doorbell: Doorbell | None = None
 
     async def open_with(
         self, opening: Query, role: str, query: Query, parameters: Mapping[str, Any], *, begin: bool
@@ -127,11 +133,33 @@ class Connection(psycopg.AsyncConnection[DictRow]):
 
     async def _exchange(self, send: Callable[[PGconn], None]) -> list[PGresult]:
         async with self.lock:
-            results = await self.wait(_pipeline(self.pgconn, send))
+            _send_together(self.pgconn, send)
+            if self.pgconn.flush():
+                await self.wait(_flushing(self.pgconn))
+            results = await self._answered(_answers(self.pgconn))
         for result in results:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise psycopg.errors.error_from_result(result)
         return results
+
+    async def _answered(self, answers: PQGen[list[PGresult]]) -> list[PGresult]:
+        if self._doorbell is None:
+            self._doorbell = Doorbell(self.pgconn)
+        try:
+            return await self._doorbell.answered(answers)
+        except asyncio.CancelledError:
+            # Nobody waits for the answers any more; but until they are read, nothing else can be asked.
+            try:
+                await self.cancel_safe(timeout=_PATIENCE)
+                await self.wait(answers, timeout=_PATIENCE)
+            except psycopg.Error:
+                self.pgconn.finish()
+            raise
+
+    async def close(self) -> None:
+        if self._doorbell is not None:
+            self._doorbell.close()
+        await super().close()
 
     def _written(self, query: Query, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
         """The query's values as they are sent, and in which form each is."""
@@ -158,8 +186,8 @@ def _claims(opened: PGresult) -> str:
     return (opened.get_value(0, opened.nfields - 1) or b"").decode()
 
 
-def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGresult]]:
-    """Send statements and read their results: one transaction, unless they say otherwise.
+def _send_together(pgconn: PGconn, send: Callable[[PGconn], None]) -> None:
+    """Statements that are one transaction, unless they say otherwise.
 
     psycopg's own pipelines take twice as much of our time, since each statement there is a cursor.
     """
@@ -171,11 +199,19 @@ def _pipeline(pgconn: PGconn, send: Callable[[PGconn], None]) -> PQGen[list[PGre
         # Half of it may be on its way.
         pgconn.finish()
         raise
+
+
+def _flushing(pgconn: PGconn) -> PQGen[None]:
+    """Send what did not fit in at once."""
     while pgconn.flush():
         # Nothing is ready when the wait was interrupted.
         ready = yield Wait.RW
         if ready and ready & Ready.R:
             pgconn.consume_input()
+
+
+def _answers(pgconn: PGconn) -> PQGen[list[PGresult]]:
+    """The results of statements that were sent together. It waits for nothing but something to read."""
     results: list[PGresult] = []
     while pgconn.status == ConnStatus.OK:
         while pgconn.is_busy():

@@ -42,7 +42,8 @@ _TEMPLATE = re.compile(r"## User Input\s+```text\n(.*?)\n?```\s+You \*\*MUST\*\*
 _COMMAND = ("<command-name>", "<command-message>")
 # What follows Claude Code's word that a task in the background has ended.
 _WHERE_IT_ENDED = re.compile(
-    r"(?<=</task-notification>)\s*(?:Read the output file to retrieve the result|Full transcript available at): .*"
+    r"(?<=</task-notification>)\s*"
+    r"(?:Read the output file to retrieve the result|Full transcript available at): .*"
 )
 
 
