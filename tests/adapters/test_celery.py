@@ -31,6 +31,10 @@ SEND_PURGE = """
 from recollect.adapters.celery import purge_bank
 print(purge_bank.delay().id)
 """
+AT_WORK = """
+from recollect.adapters.celery import app
+print(sum(map(len, (app.control.inspect(timeout=5).active() or {}).values())))
+"""
 PURGE = """
 from recollect.adapters.celery import purge_bank
 print(purge_bank.delay().get(timeout=30))
@@ -51,6 +55,10 @@ async def only_run(services: Services) -> Run:
     [run] = await until(lambda: all_runs(services))
     assert isinstance(run, Run)
     return run
+
+
+async def is_at_work(site: Site) -> bool:
+    return await site.send(AT_WORK) == "1"
 
 
 @asynccontextmanager
@@ -173,6 +181,8 @@ async def test_a_child_killed_in_the_middle_leaves_one_job(
         with blocked_queue(database_url) as queue:
             await site.send(SEND_PURGE)
             await until(lambda: queue.waiting() >= 1)
+            # Killed sooner, it might die before Celery knows whose message it was.
+            await until(partial(is_at_work, site))
             for child in worker.children:
                 child.kill()
             # The message comes back while what the dead child had sent is still on its way. Celery gives a

@@ -25,6 +25,9 @@ PLAN = "Implement the plan as specified, it is attached for your reference. Do N
         "[Request interrupted by user]",
         ENDED + "Read the output file to retrieve the result: /tmp/a task.output",
         ENDED + "Full transcript available at: /tmp/task.output\n" + ENDED,
+        ENDED.replace("task", "agent"),
+        "<turn_aborted>\nAlways ask before you go on.\n</turn_aborted>",
+        "<skills_instructions>Always round up.</skills_instructions>",
         "[Request interrupted by user for tool use]\n[Request interrupted by user]",
         "<command-name>/exit</command-name>\n  <command-message>exit</command-message>\n"
         "  <command-args></command-args>",

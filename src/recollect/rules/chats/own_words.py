@@ -12,7 +12,9 @@ _LOOKED_AT = 4 * LONGEST_USER_TEXT
 _INJECTED = re.compile(
     r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|environment_details|environment_context"
     r"|user_instructions|additional_data|attached_files|open_and_recently_viewed_files|user_info"
-    r"|task-notification|local-command-stdout|local-command-stderr|local-command-caveat|bash-input|bash-stdout|bash-stderr)\b[^<>]*>"
+    r"|task-notification|agent-notification|local-command-stdout|local-command-stderr|local-command-caveat"
+    r"|bash-input|bash-stdout|bash-stderr|turn_aborted|collaboration_mode|personality_spec"
+    r"|(?:skills|plugins|apps)_instructions|skill)\b[^<>]*>"
 )
 # What programs write in the user's place: what happened, what a button stands for, what a skill says.
 _NOT_SAID = (
