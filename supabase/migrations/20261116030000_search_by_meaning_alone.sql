@@ -122,6 +122,7 @@ begin
   join private.shown m on m.id = b.memory_id
   order by b.score desc, m.created_at desc, m.id;
 end $$;
+
 -- A function that acts as its owner looks nothing up but where we say; the vectors' type is where the project has it.
 do $$
 declare

@@ -21,7 +21,10 @@ from tests.conftest import until
 pytestmark = pytest.mark.anyio
 
 PID = Query("pid", "Which process answers.", "select pg_backend_pid() as pid")
-HANG_UP = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = %s"
+HANG_UP = """
+select pg_terminate_backend(pid, 5000) from pg_stat_activity
+where usename = %s and datname = current_database()
+"""
 
 
 @pytest.fixture
@@ -54,6 +57,27 @@ async def test_closed_connections_leave_no_descriptor_behind(services: Services,
         async with open_tenancy(services.database, 2, 1) as tenancy:
             await asyncio.gather(*(pid(tenancy, user) for _ in range(4)))
     assert descriptors() == before
+
+
+async def test_a_closed_connection_is_not_watched_from_then_on(services: Services, user: UUID) -> None:
+    async with open_tenancy(services.database, 1, 1) as tenancy:
+        await pid(tenancy, user)
+        connection = idle_in(tenancy)
+        assert is_watched(connection)
+        await connection.close()
+        assert not is_watched(connection)
+
+
+async def test_one_that_is_broken_off_is_not_watched_from_then_on(services: Services, user: UUID) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    async with open_tenancy(services.database, 1, 1) as tenancy:
+        await pid(tenancy, user)
+        connection = idle_in(tenancy)
+        with pytest.raises(ZeroDivisionError):
+            await connection._exchange(fail)
+        assert not is_watched(connection)
 
 
 async def test_who_is_hung_up_on_stops_listening_and_leaves_no_descriptor_behind(

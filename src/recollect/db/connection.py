@@ -133,10 +133,15 @@ class Connection(psycopg.AsyncConnection[DictRow]):
 
     async def _exchange(self, send: Callable[[PGconn], None]) -> list[PGresult]:
         async with self.lock:
-            _send_together(self.pgconn, send)
-            if self.pgconn.flush():
-                await self.wait(_flushing(self.pgconn))
-            results = await self._answered(_answers(self.pgconn))
+            try:
+                _send_together(self.pgconn, send)
+                if self.pgconn.flush():
+                    await self.wait(_flushing(self.pgconn))
+                results = await self._answered(_answers(self.pgconn))
+            finally:
+                if self.pgconn.status != ConnStatus.OK:
+                    # Or Postgres would not see that it was broken off.
+                    self._stop_listening()
         for result in results:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise psycopg.errors.error_from_result(result)
@@ -157,9 +162,12 @@ class Connection(psycopg.AsyncConnection[DictRow]):
             raise
 
     async def close(self) -> None:
+        self._stop_listening()
+        await super().close()
+
+    def _stop_listening(self) -> None:
         if self._doorbell is not None:
             self._doorbell.close()
-        await super().close()
 
     def _written(self, query: Query, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
         """The query's values as they are sent, and in which form each is."""

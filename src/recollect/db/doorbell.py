@@ -20,6 +20,8 @@ R = TypeVar("R")
 class Doorbell:
     """Rings when a connection has something to read."""
 
+    _socket = -1
+
     def __init__(self, pgconn: PGconn) -> None:
         self._loop = asyncio.get_running_loop()
         # A number of our own: psycopg may close its, and the system give it to another socket, while the loop
