@@ -22,7 +22,7 @@ from recollect.rules.learning.scoring import Model
 DATA = Path(__file__).parents[2] / "shared" / "rules-eval"
 WEIGHTS = Path(learning.__file__).with_name("weights.toml")
 # The width of the normal prior around what is expected of a weight.
-PRIOR_WIDTH = 0.5
+PRIOR_WIDTH = 0.2
 # Which clause of a turn speaks for it depends on the weights, and they on it.
 ROUNDS = 3
 # Parts that repositories are put into, each judged by a fit on the others.

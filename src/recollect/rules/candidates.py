@@ -14,8 +14,8 @@ from recollect.rules.learning.scoring import fitted
 from recollect.rules.learning.voice import own_words
 from recollect.rules.material import Material
 
-# About half of what it takes alone: four of five rules are in the net, and half of what is in it are rules.
-_SHARE_OF_THRESHOLD = 0.5
+# Less than what it takes alone: four of five rules are in the net, and half of what is in it are rules.
+_SHARE_OF_THRESHOLD = 0.6
 
 
 @dataclass(frozen=True, slots=True)

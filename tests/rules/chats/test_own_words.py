@@ -16,6 +16,10 @@ PLAN = "Implement the plan as specified, it is attached for your reference. Do N
     [
         ERROR + "How can I resolve this? If you propose a fix, please make it concise.",
         ERROR + "Fix it, verify, and then give a concise explanation.",
+        "Taxes, a plan\n\n" + PLAN,
+        "Implement the following to-dos from the plan (the plan is attached for your reference). Go on.",
+        "<system_notification>\nThe following task has finished.\n</system_notification>\n"
+        "<user_query>Briefly inform the user about the task result.</user_query>",
         PLAN + "\n\nDon't stop until you have completed all the to-dos.",
         "PLEASE IMPLEMENT THIS PLAN:\n# Taxes\n\nAlways round up.",
         "Base directory for this skill: /srv/skills/taxes\n\n# Taxes\n\nAlways round up.",

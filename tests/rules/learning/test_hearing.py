@@ -49,6 +49,7 @@ from tests.rules.learning.talk import sounds_like_a_rule
         "Ti ho detto di non toccare il file di configurazione.",
         "Всегда запускай тесты перед коммитом.",
         "每次提交之前必须运行测试。",
+        "以後請不要直接修改設定檔。",
         "コミットする前に、必ずテストを実行してください。",
     ],
 )
@@ -101,6 +102,51 @@ def test_a_task_a_question_and_a_report_do_not(said: str) -> None:
 )
 def test_a_demand_is_not_taken_for_a_question(said: str) -> None:
     assert all("question" not in heard.features for heard in listen(Turn("user", said, None, 0)))
+
+
+@pytest.mark.parametrize(
+    ("chore", "said"),
+    [
+        ("tests", "Add a test for this."),
+        ("tests", "Agrega pruebas para el importador."),
+        ("tests", "請補上這個函式的測試"),
+        ("docs", "update the readme with the new flags"),
+        ("docs", "Обнови документацию по импорту."),
+        ("changelog", "Add a line to the changelog"),
+        ("commit", "Give me a commit message for this."),
+        ("review", "Open a draft PR when it is done"),
+        ("plan", "Check off what is done in the plan"),
+        ("verify", "Please verify that it still works"),
+    ],
+)
+def test_a_chore_is_known_by_what_it_is_about(chore: str, said: str) -> None:
+    (heard,) = listen(Turn("user", said, None, 0))
+    assert chore in heard.chores
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The tests are red.",
+        "What is in the changelog?",
+        "Add a column for the test server's name.",
+        "rename @tests/docs/commit/review/plan.py",
+    ],
+)
+def test_who_only_speaks_of_a_chore_does_not_ask_for_it(said: str) -> None:
+    (heard,) = listen(Turn("user", said, None, 0))
+    assert not heard.chores
+
+
+def test_who_says_please_asks_for_something() -> None:
+    said = "make sure that the names of the columns stay"
+    assert score_turn(Turn("user", f"please {said}", None, 0)) > score_turn(Turn("user", said, None, 0))
+
+
+@pytest.mark.parametrize("rest", ["\n```\nx = 1\n```", "\nline" * 20])
+def test_what_stands_in_a_document_counts_for_less(rest: str) -> None:
+    said = "Make sure that the names of the columns stay."
+    assert score_turn(Turn("user", said + rest, None, 0)) < score_turn(Turn("user", said, None, 0))
 
 
 RULE = "Never commit to the main branch."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from recollect.rules.learning.models import Proposal
@@ -20,7 +23,7 @@ def only(proposals: list[Proposal]) -> Proposal:
     return proposal
 
 
-def test_asked_for_once_it_is_a_task_and_asked_for_a_third_time_a_rule() -> None:
+def test_asked_for_once_it_is_a_task_and_asked_for_again_a_rule() -> None:
     assert not proposed(chat(WISH))
     proposal = only(
         proposed(
@@ -30,8 +33,62 @@ def test_asked_for_once_it_is_a_task_and_asked_for_a_third_time_a_rule() -> None
         )
     )
     assert proposal.kind == "repeated"
-    # The first two times it was a task like any other.
-    assert [evidence.session for evidence in proposal.evidence] == ["three"]
+    # The first time it was a task like any other.
+    assert [evidence.session for evidence in proposal.evidence] == ["two", "three"]
+
+
+def test_a_chore_asked_for_again_in_other_words_is_one_rule() -> None:
+    proposal = only(
+        proposed(
+            chat("Please add a test for the parser.", session="one"),
+            chat("Can you write tests for the new importer?", session="two", day=1),
+            chat("please run the tests", session="three", day=2),
+        )
+    )
+    assert (proposal.kind, proposal.category) == ("repeated", "testing")
+    assert [evidence.session for evidence in proposal.evidence] == ["two", "three"]
+
+
+def test_another_persons_chore_is_not_asked_for_again() -> None:
+    said = "Can you write tests for the new importer?"
+    assert not proposed(chat("Please add a test for the parser."), chat(said, session="two", author="ben"))
+
+
+def test_a_chore_that_is_a_rule_already_is_more_evidence_of_it() -> None:
+    existing = "Write tests for the importer."
+    proposal = only(
+        proposed(
+            chat("Please add a test for the parser.", "please run the tests once more"), existing=[existing]
+        )
+    )
+    assert proposal.repeats == existing
+
+
+def test_a_rule_that_says_more_of_a_chore_is_another() -> None:
+    existing = "Tests of the importer live beside the module and never touch the network."
+    (proposal,) = proposed(
+        chat("Please add a test for the parser.", "please run the tests once more"), existing=[existing]
+    )
+    assert proposal.repeats is None
+
+
+def test_a_file_that_is_named_again_is_no_wish_that_is_repeated() -> None:
+    assert not proposed(
+        chat(
+            "now read @src/shop/invoices/rounding_of_prices.py",
+            "rename the loop in @src/shop/invoices/rounding_of_prices.py",
+            "split @src/shop/invoices/rounding_of_prices.py in two",
+        )
+    )
+
+
+def test_a_second_export_of_a_session_says_nothing_again() -> None:
+    said = chat(WISH, session="5efac2d4-9a28-49d9-9f1c-2f3ce2f8d7aa", day=1)
+    first = replace(said, format="specstory", source="2026-03-03_09-00-12Z-changelog.md")
+    turns = [replace(turn, at=turn.at and turn.at + timedelta(minutes=3)) for turn in said.turns]
+    second = replace(first, source="2026-03-03_09-00Z-changelog.md", turns=tuple(turns))
+    assert not proposed(first, second)
+    assert proposed(first, replace(second, session="another"))
 
 
 def test_what_has_common_words_alone_is_no_rule() -> None:

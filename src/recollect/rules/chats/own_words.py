@@ -14,7 +14,7 @@ _INJECTED = re.compile(
     r"|user_instructions|additional_data|attached_files|open_and_recently_viewed_files|user_info"
     r"|task-notification|agent-notification|local-command-stdout|local-command-stderr|local-command-caveat"
     r"|bash-input|bash-stdout|bash-stderr|turn_aborted|collaboration_mode|personality_spec"
-    r"|(?:skills|plugins|apps)_instructions|skill)\b[^<>]*>"
+    r"|(?:skills|plugins|apps)_instructions|skill|system_notification|timestamp)\b[^<>]*>"
 )
 # What programs write in the user's place: what happened, what a button stands for, what a skill says.
 _NOT_SAID = (
@@ -25,7 +25,12 @@ _NOT_SAID = (
     "Base directory for this skill:",
     "PLEASE IMPLEMENT THIS PLAN:",
     "Implement the plan as specified, it is attached for your reference.",
+    "Implement the following to-dos from the plan (the plan is attached for your reference).",
+    "<user_query>Briefly inform the user about the task result",
+    "Briefly inform the user about the task result and perform any follow-up actions",
 )
+# Cursor's button to build a plan puts its name above.
+_PLAN = re.compile(r"[^\n]{1,200}\n\nImplement the plan as specified, it is attached for your reference\.")
 # Buttons of Copilot; the user may type more after such words.
 _PRESSED = ('@agent Continue: "Continue to iterate?"', "@agent Try Again")
 # It may stand before what the user said instead.
@@ -55,7 +60,7 @@ def own_words(text: str) -> str:
     # Only at the beginning: looking everywhere would cost the square of the text.
     if interrupted := _INTERRUPTED.match(text):
         text = text[interrupted.end() :]
-    if text in _PRESSED or text.startswith(_NOT_SAID) or _SCHEDULED.match(text):
+    if text in _PRESSED or text.startswith(_NOT_SAID) or _SCHEDULED.match(text) or _PLAN.match(text):
         return ""
     if pressed := _BUTTON.match(text, 0, _LOOKED_AT):
         text = text[pressed.end() :].strip()
@@ -63,6 +68,8 @@ def own_words(text: str) -> str:
         text = template[1].strip()
     if "<" in text:
         text = _without_context(_WHERE_IT_ENDED.sub("", text))
+        if text.startswith(_NOT_SAID):
+            return ""
     return _command(text) if text.startswith(_COMMAND) else text[:_LOOKED_AT]
 
 

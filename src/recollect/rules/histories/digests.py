@@ -1,8 +1,6 @@
-"""What makes a turn the same as another: a resumed session repeats those of the first.
+"""Digests by which a turn is known when it comes again.
 
-The same words at the same time are the same turn, whichever session they stand in. Where no time is known,
-they are the same after the same conversation; the first words of one are its session's own, since people
-often begin alike. Digests are keyed: nobody can try out which secret a turn had before it was masked.
+They are keyed: nobody can try out which secret a turn had before it was masked.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from uuid import UUID
 
 from recollect.kit.secret import ServerSecret, fingerprint
 from recollect.rules.chats.models import Chat
+from recollect.rules.chats.sameness import places
 
 SIZE = 16
 
@@ -23,18 +22,9 @@ class Digests:
 
     def of(self, chat: Chat, workspace: UUID | None) -> Iterator[bytes]:
         """The digest of each turn."""
-        place = workspace.bytes if workspace else b""
-        before = b""
-        for turn in chat.turns:
-            said = turn.role.encode(), turn.text.encode()
-            if turn.at is not None:
-                where = b"at", str(turn.at.timestamp()).encode()
-            elif before:
-                where = b"after", before
-            else:
-                where = b"in", f"{turn.number} {chat.format} {chat.session}".encode()
-            yield self._digest(place, *said, *where)
-            before = fingerprint(before, *said)
+        whose = workspace.bytes if workspace else b""
+        for turn, place in zip(chat.turns, places(chat), strict=True):
+            yield self._digest(whose, turn.role.encode(), turn.text.encode(), *place)
 
     def session(self, chat: Chat) -> str:
         """A few letters that tell one session from another without saying what it is called."""

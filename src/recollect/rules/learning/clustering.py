@@ -1,4 +1,4 @@
-"""What was said in several places, in nearly the same words, is one rule."""
+"""What was said in several places, in nearly the same words, is one rule; so is a chore in whatever words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 
 from recollect.engine.language import terms_of
 from recollect.rules.chats.models import Chat, Turn
+from recollect.rules.learning.chores import chores_in
 from recollect.rules.learning.clauses import plain_of
+from recollect.rules.learning.features import Heard
 from recollect.rules.learning.known import forbids
 from recollect.rules.learning.listening import Scored
 from recollect.rules.learning.repetition import ALIKE, Memory, Rarity
+
+# A rule of more words says more of a chore than that it is to be done.
+_WORDS_OF_A_CHORE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +39,38 @@ def clustered(statements: Iterable[Statement], existing: Iterable[str], rarity: 
     memory: Memory[Cluster] = Memory(rarity)
     clusters: list[Cluster] = []
     for rule in existing:
-        memory.keep(frozenset(terms_of(plain_of(rule))), Cluster(existing=rule))
+        plain = plain_of(rule)
+        terms = frozenset(terms_of(plain))
+        cluster = Cluster(existing=rule)
+        memory.keep(terms, cluster)
+        if len(terms) <= _WORDS_OF_A_CHORE:
+            memory.keep(_named(chores_in(plain)), cluster)
     for statement in statements:
-        terms = statement.scored.heard.terms
-        alike = (each for each in memory.alike(terms, ALIKE) if _agree(each[1].existing, statement))
-        nearest = max(alike, key=lambda each: each[0], default=None)
-        cluster = nearest[1] if nearest else Cluster()
+        subjects = _subjects(statement.scored.heard)
+        found = (_nearest(memory, subject, statement) for subject in subjects)
+        cluster = next((each for each in found if each), None) or Cluster()
         if not cluster.statements:
             clusters.append(cluster)
         cluster.statements.append(statement)
-        memory.keep(terms, cluster)
+        for subject in subjects:
+            memory.keep(subject, cluster)
     return clusters
+
+
+def _subjects(heard: Heard) -> list[frozenset[str]]:
+    """What it is known by: its words; a chore, if it is nothing more, by its name as well."""
+    return [heard.terms, _named(heard.chores)] if heard.is_chore else [heard.terms]
+
+
+def _named(chores: frozenset[str]) -> frozenset[str]:
+    # As no word is spelt.
+    return frozenset(f"#{chore}" for chore in chores)
+
+
+def _nearest(memory: Memory[Cluster], subject: frozenset[str], statement: Statement) -> Cluster | None:
+    alike = (each for each in memory.alike(subject, ALIKE) if _agree(each[1].existing, statement))
+    nearest = max(alike, key=lambda each: each[0], default=None)
+    return nearest[1] if nearest else None
 
 
 def _agree(existing: str | None, statement: Statement) -> bool:

@@ -10,6 +10,7 @@ Each language is a file in ``tongues/`` with these lists:
 - ``once``: it holds for now, or for one thing; ``asks``: a question; ``asks_for``: a request put as one;
 - ``acts``: it tells somebody to do something; ``product``: about what is made, as its users see it;
 - ``nod``: words of which a turn may consist without asking for anything;
+- ``variants``, if letters are also written otherwise: pairs of a letter of the patterns and another for it;
 - ``common``, if the engine does not know the language: its commonest words, without those that English has.
 
 ``strangers.toml`` has the common words of languages that have no file, lest they be taken for one that has.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -60,6 +61,11 @@ _COMMON_SHARE = 0.1
 # So many clauses are listened to in every language that is likely.
 _TELLING_CLAUSES = 4
 _NOWHERE = re.compile(r"(?!)")
+# In all of these languages: whoever writes in one often asks in another.
+_PLEASE = re.compile(
+    r"(?<!\w)(?:please|pls|plz|por favor|porfa|bitte|s'?il (?:te|vous) plait|stp|svp|per favore|alsjeblieft"
+    r"|prosze|prosim|lutfen|tolong|mohon|vui long|lam on|пожалуйста|будь ласка)(?!\w)|请|請|ください|주세요"
+)
 
 
 @dataclass(frozen=True)
@@ -82,18 +88,26 @@ class Tongue:
     otherwise: str
     """How a wish is put that no wording fits; and a complaint."""
     correction: str
+    variants: Mapping[int, str]
+    """Letters that are also written otherwise, and how the patterns have them."""
 
     def cues_in(self, clause: Clause) -> frozenset[str]:
-        found = {kind for kind, pattern in self.cues if pattern.search(clause.plain)}
+        plain = self._as_written(clause.plain)
+        found = {kind for kind, pattern in self.cues if pattern.search(plain)}
         if clause.asked:
             found.add("asks")
+        if _PLEASE.search(plain):
+            found.add("please")
         return frozenset(found)
 
     def is_act(self, plain: str) -> bool:
-        return self.act.search(plain) is not None
+        return self.act.search(self._as_written(plain)) is not None
 
     def is_nod(self, clause: Clause) -> bool:
-        return self.nod.fullmatch(clause.plain) is not None
+        return self.nod.fullmatch(self._as_written(clause.plain)) is not None
+
+    def _as_written(self, plain: str) -> str:
+        return plain.translate(self.variants) if self.variants else plain
 
 
 def languages_likely(text: str) -> tuple[str, ...]:
@@ -162,15 +176,17 @@ def tongue(name: str) -> Tongue:
     # Whole words; what ends with a space is one already, whatever follows.
     edges = ("", "") if told.get("unspaced") else (r"(?<!\w)", r"(?:(?<!\w)|(?!\w))")
 
+    variants = {ord(other): usual for usual, other in told.get("variants", "").split()}
+
     def pattern(key: str) -> Pattern[str]:
-        return re.compile(f"{edges[0]}(?:{_lines(told[key])}){edges[1]}")
+        return re.compile(f"{edges[0]}(?:{_lines(told[key]).translate(variants)}){edges[1]}")
 
     return Tongue(
         name=name,
         cues=tuple((kind, pattern(kind)) for kind in KINDS),
         act=pattern("acts"),
         # Without a way back: a word that may be read in two ways would double the work each time it comes.
-        nod=re.compile(rf"(?>(?:{_lines(told['nod'])}){edges[1]}\W*)++"),
+        nod=re.compile(rf"(?>(?:{_lines(told['nod']).translate(variants)}){edges[1]}\W*)++"),
         wordings=tuple(
             Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"])
             for each in told["wording"]
@@ -178,13 +194,14 @@ def tongue(name: str) -> Tongue:
         drop=re.compile(_folded(told["phrasing"]["drop"]), re.IGNORECASE),
         otherwise=told["phrasing"]["otherwise"],
         correction=told["phrasing"]["correction"],
+        variants=variants,
     )
 
 
 def _silent() -> Tongue:
     """The one in which nothing is understood."""
     cues = tuple((kind, _NOWHERE) for kind in KINDS)
-    return Tongue(UNKNOWN, cues, _NOWHERE, _NOWHERE, (), _NOWHERE, "{said}", "{said}")
+    return Tongue(UNKNOWN, cues, _NOWHERE, _NOWHERE, (), _NOWHERE, "{said}", "{said}", {})
 
 
 def _told(name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recollect.engine.language import terms_of
 from recollect.rules.chats.models import Turn
+from recollect.rules.learning.chores import chores_in
 from recollect.rules.learning.clauses import LONGEST_CLAUSE, Clause, clauses_in
 from recollect.rules.learning.cues import language_of, tongue
 from recollect.rules.learning.voice import own_words
@@ -21,9 +22,18 @@ _EMPHASIS = re.compile(
     r"\b(?:NOT|NEVER|ALWAYS|MUST|ONLY|DON'?T|STOP|ALL|EVERY|ANY|SHOULD|NO|NUNCA|SIEMPRE|SOLO|SEMPRE|JAMAIS|TOUJOURS"
     r"|PAS|NIE|IMMER|NICHT|MAI|NON|N\u00c3O|\u041d\u0415|\u041d\u0418\u041a\u041e\u0413\u0414\u0410|\u0412\u0421\u0415\u0413\u0414\u0410)\b"
 )
+# Where something is, rather than what is wanted of it: folders, and files of code.
+_PLACES = re.compile(
+    r"@?(?:[\w.:~-]*[\\/])+(?=[\w.])"
+    r"|(?<!\w)@?[\w-]+(?<!\bnode)(?<!\bnext)(?<!\bvue)(?<!\bnuxt)(?<!\bthree)\."
+    r"(?:py|ipynb|[jt]sx?|mjs|java|go|rs|rb|php|cs|cpp|css|scss|html?|vue|svelte|dart|kt|swift|sql|sh|csv|xml)\b"
+)
+# So many lines are a document, whoever put it there.
+_LINES_OF_A_DOCUMENT = 15
+_FENCE = "```"
 _DEMANDS = frozenset({"lasting", "duty", "custom", "ban", "insist", "note", "rather"})
 # Of these, what is said again is asked for again; a report or a thank-you is not.
-_WANTS = _DEMANDS | {"wronged", "conduct", "did", "acts", "asks_for"}
+_WANTS = _DEMANDS | {"wronged", "conduct", "did", "acts", "asks_for", "please"}
 # Fewer words that tell something are too few to know a wish by; "fix this, please" only moves a talk on.
 _FEWEST_TERMS = 2
 _FEWEST_TERMS_OF_A_TASK = 3
@@ -38,6 +48,7 @@ class Heard:
     cues: frozenset[str]
     terms: frozenset[str]
     features: dict[str, float]
+    chores: frozenset[str] = frozenset()
 
     @property
     def wants(self) -> bool:
@@ -45,6 +56,11 @@ class Heard:
         wants = self.cues & _WANTS
         fewest = _FEWEST_TERMS_OF_A_TASK if wants == {"acts"} else _FEWEST_TERMS
         return bool(wants) and len(self.terms) >= fewest
+
+    @property
+    def is_chore(self) -> bool:
+        """Whether a chore is asked for, and nothing laid down about it."""
+        return bool(self.chores) and self.cues.isdisjoint(_DEMANDS)
 
 
 def listen(turn: Turn, before: str = "") -> list[Heard]:
@@ -55,13 +71,19 @@ def listen(turn: Turn, before: str = "") -> list[Heard]:
         return []
     language = language_of(clauses)
     spoken = tongue(language)
+    pasted = turn.text.count("\n") > _LINES_OF_A_DOCUMENT or _FENCE in turn.text
     heard = []
     for clause in clauses:
         if spoken.is_nod(clause):
             continue
         cues = spoken.cues_in(clause)
-        terms = frozenset(terms_of(spoken.drop.sub("", clause.plain)))
-        heard.append(Heard(clause, language, cues, terms, _features(clause, cues, len(terms), turn)))
+        wish = _PLACES.sub(" ", spoken.drop.sub("", clause.plain))
+        terms = frozenset(terms_of(wish))
+        features = _features(clause, cues, len(terms), turn)
+        chores = frozenset[str]() if cues.isdisjoint(_WANTS) else chores_in(wish)
+        if pasted:
+            features["pasted"] = 1.0
+        heard.append(Heard(clause, language, cues, terms, features, chores))
     return heard
 
 
@@ -89,6 +111,7 @@ def _features(clause: Clause, cues: frozenset[str], terms: int, turn: Turn) -> d
         "did": "did" in cues,
         "reaction": turn.kind == "rejected" or (acted and (complains or "rejects" in cues)),
         "acted": acted,
+        "please": "please" in cues,
         "emphasis": _EMPHASIS.search(clause.text) is not None and not clause.text.isupper(),
         "question": asks,
         "once": "once" in cues,

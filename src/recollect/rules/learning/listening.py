@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from recollect.rules.chats.models import Chat, Turn
+from recollect.rules.chats.sameness import places
 from recollect.rules.learning.features import Heard, listen
 from recollect.rules.learning.repetition import ALIKE, Memory, Rarity
 from recollect.rules.learning.scoring import Model, fitted
@@ -44,6 +45,7 @@ class Listener:
         self._model = model or fitted()
         self.rarity = Rarity()
         self._memories: defaultdict[str, Memory[float]] = defaultdict(lambda: Memory(self.rarity))
+        self._chores: defaultdict[str, set[str]] = defaultdict(set)
         self._seen: set[int] = set()
 
     def chats(self, chats: Iterable[Chat]) -> Iterator[Listened]:
@@ -52,12 +54,11 @@ class Listener:
 
     def chat(self, chat: Chat) -> Iterator[Listened]:
         before = previous = ""
-        for turn in chat.turns:
+        for turn, place in zip(chat.turns, places(chat), strict=True):
             if turn.role == "assistant":
                 before = turn.text
                 continue
-            # A resumed session repeats what was said before it.
-            mark = hash((turn.text, turn.at or before, chat.author))
+            mark = hash((turn.text, place, chat.author))
             # What is sent again at once was not answered, rather than asked for again.
             if mark not in self._seen and turn.text != previous:
                 self._seen.add(mark)
@@ -69,8 +70,12 @@ class Listener:
         heard_now = listen(turn, before)
         # By itself, lest a phrase become a rule by being repeated alone.
         alone = [self._model.probability(heard.features) for heard in heard_now]
+        asked_for = self._chores[speaker]
         for heard in heard_now:
             self._recall(heard, memory)
+            if not heard.chores.isdisjoint(asked_for):
+                heard.features["chore_again"] = 1.0
+        asked_for.update(*(heard.chores for heard in heard_now))
         for heard, probability in zip(heard_now, alone, strict=True):
             self.rarity.learn(heard.terms)
             if heard.wants:

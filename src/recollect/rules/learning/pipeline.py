@@ -21,6 +21,7 @@ _PER_AUTHOR = 0.7
 # Nobody reads more quotes than this; the first and the latest tell how long it has been asked for.
 _MOST_QUOTES = 100
 _SAID_AS_RULE = frozenset({"lasting", "duty", "custom", "note"})
+_REPEATS = frozenset({"again", "chore_again"})
 
 
 def propose(
@@ -105,7 +106,7 @@ def kind_of(cluster: Cluster) -> Kind:
     if any(not each.scored.heard.cues.isdisjoint(_SAID_AS_RULE) for each in cluster.statements):
         return "explicit"
     if len(cluster.statements) > 1 or any(
-        "again" in each.scored.heard.features for each in cluster.statements
+        not each.scored.heard.features.keys().isdisjoint(_REPEATS) for each in cluster.statements
     ):
         return "repeated"
     return "implicit"
