@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -75,6 +76,23 @@ async def test_a_resumed_session_without_times_is_known_after_its_first_turn(ana
     await ana.add(chat(*SAID, start=None))
     resumed = await ana.add(chat(*SAID, "And the docs.", session="two", start=None))
     assert (resumed.turns, resumed.known_turns) == (2, 3)
+
+
+async def test_a_second_export_with_other_times_is_known_by_its_session(ana: Person) -> None:
+    said = ("Fix the cart.", "Done.", "Run the tests.", "Done.", "Run the tests.", "Done.")
+    later = NOON + timedelta(minutes=3)
+    first, second, other = (
+        replace(chat(*words, session=session, start=start), format="specstory")
+        for words, session, start in (
+            (said, "one", NOON),
+            ((*said, "Thanks."), "one", later),
+            (said, "two", later),
+        )
+    )
+    assert (await ana.add(first)).turns == 6
+    again = await ana.add(second)
+    assert (again.turns, again.known_turns) == (1, 6)
+    assert (await ana.add(other)).known_turns == 0
 
 
 @pytest.mark.parametrize(("start", "later"), [(NOON, NOON + timedelta(days=1)), (None, None)])

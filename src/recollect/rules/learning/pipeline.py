@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from recollect.engine.language import uncommon, words_of
 from recollect.rules.chats.models import Chat
 from recollect.rules.learning.clustering import Cluster, Statement, clustered
+from recollect.rules.learning.features import Heard
 from recollect.rules.learning.known import COVERED, REJECTED, Known, statements_in
 from recollect.rules.learning.listening import Listener, speaker_of
 from recollect.rules.learning.models import Evidence, Kind, Proposal, Scope
@@ -21,6 +22,8 @@ _PER_AUTHOR = 0.7
 # Nobody reads more quotes than this; the first and the latest tell how long it has been asked for.
 _MOST_QUOTES = 100
 _SAID_AS_RULE = frozenset({"lasting", "duty", "custom", "note"})
+# Of so many clauses the surest speaks for them; of more, the most usual one.
+_A_FEW = 2
 _REPEATS = frozenset({"again", "chore_again"})
 
 
@@ -65,9 +68,7 @@ def _statements(listener: Listener, chats: Iterable[Chat]) -> Iterator[Statement
 
 
 def _proposal(cluster: Cluster) -> Proposal:
-    heard = max(
-        cluster.statements, key=lambda each: (is_plain(each.scored.heard), each.scored.probability)
-    ).scored.heard
+    heard = _spokesman(cluster)
     category = category_of(heard.clause.text)
     return Proposal(
         rule_text=cluster.existing or rule_text(heard),
@@ -78,6 +79,19 @@ def _proposal(cluster: Cluster) -> Proposal:
         evidence=_evidence(cluster),
         repeats=cluster.existing,
     )
+
+
+def _spokesman(cluster: Cluster) -> Heard:
+    """The clause that speaks for the others: put as something to do, in words that most of them have."""
+    clauses = [(each.scored.heard, each.scored.probability) for each in cluster.statements]
+    having = Counter(term for heard, _ in clauses for term in heard.terms)
+
+    def fitness(clause: tuple[Heard, float]) -> tuple[bool, float, float]:
+        heard, probability = clause
+        shared = sum(having[term] for term in heard.terms) / max(1, len(heard.terms))
+        return is_plain(heard), shared if len(clauses) > _A_FEW else 0.0, probability
+
+    return max(clauses, key=fitness)[0]
 
 
 def _confidence(cluster: Cluster) -> float:
