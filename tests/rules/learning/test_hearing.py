@@ -49,7 +49,7 @@ from tests.rules.learning.talk import sounds_like_a_rule
         "Ti ho detto di non toccare il file di configurazione.",
         "Всегда запускай тесты перед коммитом.",
         "每次提交之前必须运行测试。",
-        "以後請不要直接修改設定檔。",
+        "以後提交訊息都寫英文。",
         "コミットする前に、必ずテストを実行してください。",
     ],
 )

@@ -49,6 +49,20 @@ def test_a_chore_asked_for_again_in_other_words_is_one_rule() -> None:
     assert [evidence.session for evidence in proposal.evidence] == ["two", "three"]
 
 
+def test_what_most_say_of_a_chore_speaks_for_all() -> None:
+    proposal = only(
+        proposed(
+            chat(
+                "add a test for this",
+                "please write a test for this",
+                "Please run the tests of the new importer on Windows and on an old Mac.",
+                "please, write a test for this",
+            )
+        )
+    )
+    assert proposal.rule_text == "Write a test for this."
+
+
 def test_another_persons_chore_is_not_asked_for_again() -> None:
     said = "Can you write tests for the new importer?"
     assert not proposed(chat("Please add a test for the parser."), chat(said, session="two", author="ben"))
@@ -65,7 +79,7 @@ def test_a_chore_that_is_a_rule_already_is_more_evidence_of_it() -> None:
 
 
 def test_a_rule_that_says_more_of_a_chore_is_another() -> None:
-    existing = "Tests of the importer live beside the module and never touch the network."
+    existing = "Run the tests in a container without a network and with a clock of its own."
     (proposal,) = proposed(
         chat("Please add a test for the parser.", "please run the tests once more"), existing=[existing]
     )

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.rules.chats.models import Turn
+from recollect.rules.learning.clauses import LONGEST_CLAUSE, clauses_in
 from recollect.rules.learning.features import listen
 from recollect.rules.learning.pipeline import propose
 from recollect.rules.learning.voice import own_words
@@ -48,3 +49,21 @@ def test_every_quote_of_a_proposal_is_an_exact_substring(said: list[str]) -> Non
         for evidence in proposal.evidence:
             assert evidence.quote
             assert evidence.quote in texts[evidence.turn]
+
+
+def test_no_part_of_a_sentence_that_goes_on_and_on_is_left_out() -> None:
+    said = "It is about the till, " * 60 + "never round the price, " + "as it was said before, " * 60
+    clauses = clauses_in(said, said)
+    assert any("never round the price" in clause.text for clause in clauses)
+    assert max(len(clause.text) for clause in clauses) <= LONGEST_CLAUSE
+    endless = "x" * (3 * LONGEST_CLAUSE)
+    assert "".join(clause.text for clause in clauses_in(endless, endless)) == endless
+
+
+def test_chinese_sentences_end_at_a_full_stop_of_another_script_too() -> None:
+    said = "帮我写一下例子.同时别忘了在 README.md 中注册!谢谢"
+    assert [clause.text for clause in clauses_in(said, said)] == [
+        "帮我写一下例子.",
+        "同时别忘了在 README.md 中注册!",
+        "谢谢",
+    ]

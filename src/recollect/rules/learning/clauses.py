@@ -15,9 +15,13 @@ LONGEST_CLAUSE = 400
 APOSTROPHES = str.maketrans(
     dict.fromkeys("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}\N{ACUTE ACCENT}", "'")
 )
-_END = re.compile(r"(?<![.\s][A-Za-z])[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？；]+|;(?=\s)|\n+|\s{3,}")  # noqa: RUF001
+_END = re.compile(
+    r"(?<![.\s][A-Za-z])[.!?…]+[\"'”’»)\]]*(?=\s|$)|[.!?]+(?=[\u3040-\u9fff])"  # noqa: RUF001
+    r"|[。！？；]+|;(?=\s)|\n+|\s{3,}"  # noqa: RUF001
+)
 _BULLET = re.compile(r"\s*(?:[-*+•–—]+|\(?\d{1,3}[.)]|#{1,6}|\[[ x]\])\s+")  # noqa: RUF001
 _EDGE = " \t\r\n,:;-–—*_\"'`"  # noqa: RUF001
+_COMMAS = ",\N{FULLWIDTH COMMA}\N{IDEOGRAPHIC COMMA}"
 _WORDY = re.compile(r"[^\W\d_]")
 
 
@@ -47,9 +51,19 @@ def clauses_in(text: str, shown: str) -> list[Clause]:
 def _sentences(shown: str) -> Iterator[tuple[int, int]]:
     begin = 0
     for end in _END.finditer(shown):
-        yield begin, end.end()
+        yield from _short_enough(shown, begin, end.end())
         begin = end.end()
-    yield begin, len(shown)
+    yield from _short_enough(shown, begin, len(shown))
+
+
+def _short_enough(shown: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence in one piece, or cut at commas if it goes on and on."""
+    while end - begin > LONGEST_CLAUSE:
+        comma = max(shown.rfind(each, begin + 1, begin + LONGEST_CLAUSE) for each in _COMMAS)
+        cut = comma + 1 if comma > 0 else begin + LONGEST_CLAUSE
+        yield begin, cut
+        begin = cut
+    yield begin, end
 
 
 def _clause(text: str, shown: str, begin: int, end: int) -> Clause | None:
