@@ -30,6 +30,7 @@ def worded(said: str) -> str:
         ("instead of mocks use real servers", "Keep to this: instead of mocks use real servers."),
         ("we use uv, not pip", "Use uv, not pip."),
         ("please make sure to close the file", "Close the file."),
+        ("commit and push the changes, please!", "Commit and push the changes."),
         ("you should keep handlers thin", "Keep handlers thin."),
         ("when you rename a module, update its tests too", "When you rename a module, update its tests too."),
         ("go ahead and never touch the fixtures", "Never touch the fixtures."),

@@ -17,13 +17,15 @@ LONGEST_RULE = 300
 OTHERWISE = "best-practices"
 # What only fits a sentence that has no other subject: a rule about how to commit is not one about the agent.
 _LAST_RESORT = "agent-behaviour"
+# A rule does not ask.
+_PLEASE = re.compile(r"[\s,]+(?:please|pls|plz|por favor|bitte|svp|stp)[\s.!]*$", re.IGNORECASE)
 
 
 def rule_text(heard: Heard) -> str:
     """What was said, as something to do."""
     spoken = tongue(heard.language)
     said = " ".join(heard.clause.text.translate(APOSTROPHES).split())
-    said = _without(said, spoken.drop)
+    said = _PLEASE.sub("", _without(said, spoken.drop))
     text = _worded(said, spoken) or (said if spoken.is_act(plain_of(said)) else _framed(said, heard, spoken))
     return _sentence(text)
 
