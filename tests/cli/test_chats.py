@@ -123,6 +123,19 @@ async def test_one_can_import_without_agreeing(recollect: Run, ana: Person, file
     assert said["granted"] is True
 
 
+async def test_who_has_agreed_takes_that_back_before_importing_without(
+    recollect: Run, ana: Person, files: Path
+) -> None:
+    claude_code(files, "Add a cart.")
+    await recollect("chats", "consent", "--yes")
+    refused = await recollect("import", "chats", str(files), "--no-consent")
+    assert "chats consent --no" in refused.sentence
+    assert (await recollect("chats", "list", "--json")).json == []
+
+    await recollect("chats", "consent", "--no")
+    assert (await imported(recollect, str(files), "--no-consent"))["consent"] is False
+
+
 async def test_where_nothing_is_found_it_says_so_and_fails(recollect: Run, ana: Person, files: Path) -> None:
     outcome = await recollect("import", "chats", str(files / "nowhere"))
     assert outcome.code == 1

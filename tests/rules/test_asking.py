@@ -341,7 +341,7 @@ async def test_a_model_is_shown_memories_of_chats_alone_and_no_secret_in_them(
         said = Addition(
             messages=[Message(role="user", content=f"Coding conventions and corrections: {text}")],
             entities=Entities(user=str(ada.id)),
-            metadata={"source": source},
+            metadata={"source": source, "workspace": ""},
             infer=False,
         )
         await ada.do(functools.partial(_remember, ada, said))
@@ -355,6 +355,20 @@ async def test_a_model_is_shown_memories_of_chats_alone_and_no_secret_in_them(
     assert memory.startswith("Coding conventions and corrections: push with [secret: ")
     assert token not in asked.prompt
     assert "broke down" not in asked.prompt
+
+
+async def test_what_was_said_in_one_place_is_not_told_in_another(ada: Person, model: ModelServer) -> None:
+    workspace = await ada.workspace()
+    await ada.agrees(workspace=workspace)
+    await ada.add(talk("own", TABS))
+    await ada.add(talk("shop", BRANCH), workspace=workspace)
+    model.otherwise = answering()
+
+    await extract(ada)
+    await extract(ada, workspace)
+    assert TABS not in model.asked[-1].prompt
+    await extract(ada, everything=True)
+    assert (BRANCH in model.asked[-1].prompt, lines(model.asked[-1], "memories")) == (False, [TABS])
 
 
 async def _remember(who: Person, said: Addition, tx: Transaction) -> None:
@@ -380,8 +394,75 @@ async def test_a_question_without_a_usable_answer_spoils_none_of_the_others(
     model.otherwise = behave
     first = await extract(ada)
     assert [each.rule_text for each in first.rules] == [rule()["rule_text"]]
+    # Nor is it asked, and paid for, again.
+    assert (await extract(ada)).run.turns == 0
+
+
+SUBJECTS = ["tabs", "spaces", "quotes", "names", "tests", "docs", "types", "loops", "queues", "files"]
+
+
+@pytest.mark.parametrize("odd", [0, 6, 9])
+async def test_words_that_a_model_will_not_answer_are_found_and_set_aside(
+    ada: Person, model: ModelServer, odd: int
+) -> None:
+    said = [f"From now on always mind the {subject}, without exception." for subject in SUBJECTS]
+    await ada.add(*(talk(subject, text) for subject, text in zip(SUBJECTS, said, strict=True)))
+
+    def behave(asked: Asked) -> Behaviour:
+        if said[odd] in asked.prompt:
+            return Says("", ended="refused")
+        shown = [(number, words) for number, words, *_ in lines(asked, "candidates")]
+        quotes = [[{"candidate": number, "text": words}] for number, words in shown]
+        return answering(*(rule(each[0]["text"], quotes=each) for each in quotes))(asked)
+
+    model.otherwise = behave
+    extracted = await extract(ada)
+
+    # Put alike, they are one rule.
+    assert {quote.quote for each in extracted.rules for quote in each.evidence} == {*said} - {said[odd]}
+    assert extracted.run.refused == 1
+    assert (await extract(ada)).run.turns == 0
+
+
+async def test_a_model_that_answers_nothing_is_soon_asked_no_more(ada: Person, model: ModelServer) -> None:
+    said = [f"From now on always mind the {subject}, without exception." for subject in SUBJECTS]
+    await ada.add(*(talk(subject, text) for subject, text in zip(SUBJECTS, said, strict=True)))
+    model.otherwise = lambda _: Says("No JSON.")
+
     with pytest.raises(ModelFailed):
         await extract(ada)
+
+    # What is no answer is asked for twice.
+    assert len(model.asked) == 20
+    model.otherwise = answering()
+    assert (await extract(ada)).run.candidates == len(SUBJECTS)
+
+
+async def test_what_is_refused_by_itself_is_not_asked_every_night(ada: Person, model: ModelServer) -> None:
+    await ada.add(talk("one", TABS))
+    model.otherwise = lambda _: Says("", ended="refused")
+    first = await extract(ada)
+    assert (first.rules, first.run.refused) == ([], 1)
+    await extract(ada)
+    assert len(model.asked) == 1
+
+
+async def test_of_a_long_turn_a_model_is_shown_each_clause_that_may_be_a_rule(
+    ada: Person, model: ModelServer
+) -> None:
+    story = "The cart shows what was bought, and the till adds it up for the day. " * 12
+    code = "```\n" + "x = call(1)\n" * 200 + "```\n"
+    await ada.add(talk("one", f"{TABS} {story}\n\n{BRANCH}"), talk("two", f"{TABS_AGAIN}\n{code}{BRANCH}"))
+    model.otherwise = answering()
+
+    await extract(ada)
+
+    shown = {words for _, words, *_ in lines(model.asked[0], "candidates")}
+    assert len(shown) == 2
+    for words in shown:
+        assert "indent with tabs" in words
+        assert "Never push to the main branch" in words
+        assert len(words) < 800
 
 
 async def test_a_budget_that_ends_midway_keeps_what_was_paid_for(

@@ -138,7 +138,7 @@ async def test_a_rule_remembers_the_memory_of_its_first_evidence(ana: Person) ->
     where = Where(Entities(user=str(ana.id), run=str(chat_id)))
     [memory] = await ana.do(lambda tx: ana.services.engine.list(tx, where))
     assert rule.mem0_memory_id == str(memory.id)
-    assert (memory.text, memory.metadata) == (TABS, {"source": "chat"})
+    assert (memory.text, memory.metadata) == (TABS, {"source": "chat", "workspace": ""})
 
 
 async def test_if_the_memory_engine_fails_nothing_is_written_and_all_stays_new(

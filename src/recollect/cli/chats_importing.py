@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 HOW = "command line"
+_AGREED_ALREADY = (
+    "Rules are learnt from your chats here, and would be from these too."
+    " To import without that, first take it back: recollect chats consent --no."
+)
 
 
 class Done(NamedTuple):
@@ -68,9 +72,12 @@ def import_(
     """
 
     async def run(services: Services) -> Done:
+        from recollect.errors import Conflict
         from recollect.rules.histories.importing import Import
 
         author = await acting_user(services, user)
+        if consent is False and not dry_run and await _may_analyse(services, author, workspace):
+            raise Conflict(_AGREED_ALREADY)
         bringing = Import(
             services.histories,
             services.tenancy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -28,7 +29,11 @@ SHORTEST_QUOTE = 4
 # Of rules that a model is asked to refute at once.
 REFUTED_AT_ONCE = 20
 
-Tick = Callable[[], Awaitable[None]]
+# A question can be halved fewer times: a model that has answered none by then is at odds with all of them.
+FAILURES_AT_FIRST = 10
+MOST_FAILURES = 30
+
+Tick = Callable[[int], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +63,33 @@ class Asking:
     async def ask(self, questions: Sequence[Question], tick: Tick) -> list[Checked]:
         """What the model makes of the candidates, and does not refute. If the day's budget ends midway, of
         the questions until then: else they would be asked, and paid for, again every day. A question that the
-        model has no usable answer to, as somebody's words may bring about, spoils none of the others."""
+        model has no usable answer to, as somebody's words may bring about, is asked in halves until these
+        words are found: they are set aside, and spoil none of the others."""
         standing: list[Checked] = []
-        failure: RecollectError | None = None
-        for question in questions:
+        failures: list[RecollectError] = []
+        waiting = deque(questions)
+        alone: list[Question] = []
+        while waiting and len(failures) < (MOST_FAILURES if self.answered else FAILURES_AT_FIRST):
+            question = waiting.popleft()
             try:
                 standing += await self._unrefuted(await self._proposed(question))
             except ModelBudgetSpent as spent:
-                failure = spent
+                failures.append(spent)
                 break
             except (AnswerTooLong, InvalidAnswer, ModelRefused) as error:
-                failure = error
+                failures.append(error)
+                if len(question.candidates) > 1:
+                    waiting.extendleft(reversed(question.halves()))
+                else:
+                    alone.append(question)
                 continue
             self.answered.append(question)
-            await tick()
-        if failure is not None and not self.answered:
-            raise failure
+            await tick(len(question.candidates))
+        is_refusal = not waiting and all(isinstance(each, ModelRefused) for each in failures)
+        if failures and not self.answered and not is_refusal:
+            raise failures[-1]
+        self.refused += len(alone)
+        self.answered += alone
         return standing
 
     async def _proposed(self, question: Question) -> list[Checked]:

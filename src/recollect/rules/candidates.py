@@ -32,7 +32,13 @@ class Candidate:
 
     @property
     def best(self) -> Scored:
-        return max(self.clauses, key=lambda each: each.probability)
+        return self.likely[0]
+
+    @property
+    def likely(self) -> list[Scored]:
+        """The clauses that may be rules, the likeliest first."""
+        in_order = sorted(self.clauses, key=lambda each: -each.probability)
+        return [each for each in in_order if each.probability >= _least()] or in_order[:1]
 
     def quoted(self, words: str) -> str | None:
         """These words as the user wrote them, if it was the user: blanks may differ, nothing else."""
@@ -61,7 +67,7 @@ class Net:
 
 def cast(material: Material) -> Net:
     """The candidates in what is new, the likeliest first. What is old is heard, to know what is repeated."""
-    least = fitted().threshold * _SHARE_OF_THRESHOLD
+    least = _least()
     listener = Listener()
     in_order = sorted(
         material.chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0
@@ -74,6 +80,10 @@ def cast(material: Material) -> Net:
     ]
     found.sort(key=lambda candidate: -candidate.best.probability)
     return Net(found, listener.rarity)
+
+
+def _least() -> float:
+    return fitted().threshold * _SHARE_OF_THRESHOLD
 
 
 def _candidate(heard: Listened, index: int) -> Candidate:

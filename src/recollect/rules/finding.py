@@ -41,8 +41,8 @@ class Steps:
         self.total += more
         await self._tell()
 
-    async def tick(self) -> None:
-        self.done += 1
+    async def tick(self, steps: int = 1) -> None:
+        self.done += steps
         await self._tell()
 
     async def _tell(self) -> None:
@@ -116,7 +116,7 @@ class Finder:
         asked = await self._questions(material, net)
         places = _places_in(asked)
         steps.counted["candidates"] = len(places)
-        await steps.expect(len(asked))
+        await steps.expect(len(places))
         memories = await self._keep(material, places, steps)
         asking = Asking(
             self._llm,
@@ -136,8 +136,8 @@ class Finder:
         return Outcome(await asyncio.to_thread(settled), memories, settled)
 
     async def _questions(self, material: Material, net: Net) -> list[Question]:
-        """As many as the budget of a run allows, but one."""
-        similar = await self._remembering.similar(material.asked.user_id)
+        """As many as the budget of a run allows, but at least one."""
+        similar = await self._remembering.similar(material.asked.user_id, material.asked.workspace)
         asked: list[Question] = []
         for question in questions(_prompt(material), net.candidates, material.shown, similar):
             if asked and self._run_tokens and _tokens([*asked, question]) > self._run_tokens:

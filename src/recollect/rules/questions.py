@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -25,7 +25,10 @@ _BESIDES = 3_000
 AROUND = 60
 LONGEST_SAID = 500
 LONGEST_MEMORY = 200
+# Of one turn, beside what is shown around the likeliest.
+MOST_CLAUSES = 8
 _GAP = re.compile(r"\s{3,}")
+_LEFT_OUT = " … "
 
 FRAME = """
 What you are given is JSON, a line each. In <candidates> a line is an array: its number, what the
@@ -81,12 +84,26 @@ class Question:
     """Some of the candidates, as a model is shown them; they are numbered from 1."""
 
     system: str
-    prompt: str
+    rules: Sequence[str]
+    memories: Sequence[str]
     candidates: Sequence[Candidate]
+
+    @property
+    def prompt(self) -> str:
+        shown = [_line_of(number, candidate) for number, candidate in enumerate(self.candidates, 1)]
+        return _tagged(known=self.rules, memories=self.memories, candidates=shown)
 
     @property
     def tokens(self) -> int:
         return tokens_in(self.system) + tokens_in(self.prompt)
+
+    def halves(self) -> tuple[Question, Question]:
+        """The same of one half of the candidates, and of the other."""
+        middle = (len(self.candidates) + 1) // 2
+        return (
+            replace(self, candidates=self.candidates[:middle]),
+            replace(self, candidates=self.candidates[middle:]),
+        )
 
 
 def questions(
@@ -99,17 +116,16 @@ def questions(
     besides = _BESIDES + _size(system) + sum(map(_size, rules)) + sum(map(_size, older))
     room = min(MAX_CANDIDATES, MAX_INPUT_BYTES - besides)
     part: list[Candidate] = []
-    lines: list[str] = []
+    taken = 0
     for candidate in candidates:
-        shown = line(_shown(len(part) + 1, candidate))
-        if part and sum(map(_size, lines)) + _size(shown) > room:
-            yield Question(system, _tagged(known=rules, memories=older, candidates=lines), part)
-            part, lines = [], []
-            shown = line(_shown(1, candidate))
+        size = _size(_line_of(len(part) + 1, candidate))
+        if part and taken + size > room:
+            yield Question(system, rules, older, part)
+            part, taken = [], 0
         part.append(candidate)
-        lines.append(shown)
+        taken += size
     if part:
-        yield Question(system, _tagged(known=rules, memories=older, candidates=lines), part)
+        yield Question(system, rules, older, part)
 
 
 def refuting(rules: Sequence[tuple[str, Sequence[str]]]) -> str:
@@ -128,16 +144,29 @@ def line(entry: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _shown(number: int, candidate: Candidate) -> list[Any]:
-    begin = max(0, candidate.best.heard.clause.start - LONGEST_SAID // 3)
-    voice, before, after = candidate.voice, candidate.before, candidate.after
-    said = voice if len(voice) <= LONGEST_SAID else voice[begin : begin + LONGEST_SAID]
+def _line_of(number: int, candidate: Candidate) -> str:
+    before, after = candidate.before, candidate.after
     around = [
         _GAP.sub(" ", before.text[-AROUND:].strip()) if before else "",
         _GAP.sub(" ", after.text[:AROUND].strip()) if after else "",
         candidate.turn.doing[-AROUND:],
     ]
-    return [number, _GAP.sub(" … ", said.strip()), *around]
+    return line([number, _said(candidate), *around])
+
+
+def _said(candidate: Candidate) -> str:
+    """What the user said: of much, what is around the likeliest clause, and the others that may be rules."""
+    whole = _GAP.sub(_LEFT_OUT, candidate.voice.strip())
+    if len(whole) <= LONGEST_SAID:
+        return whole
+    begin = max(0, candidate.best.heard.clause.start - LONGEST_SAID // 3)
+    spans = [(begin, begin + LONGEST_SAID)]
+    for each in candidate.likely[:MOST_CLAUSES]:
+        clause = each.heard.clause
+        if not any(start <= clause.start and clause.end <= end for start, end in spans):
+            spans.append((clause.start, clause.end))
+    parts = (candidate.voice[start:end].strip() for start, end in sorted(spans))
+    return _GAP.sub(_LEFT_OUT, _LEFT_OUT.join(parts))
 
 
 def _tagged(**parts: Sequence[str]) -> str:

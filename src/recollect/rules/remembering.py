@@ -38,7 +38,7 @@ class Remembering:
                 # One turn at a time: the same request is known again, the same turn among others is not.
                 messages=[Message(role="user", content=said[:MAX_TEXT], occurred_at=turn.at)],
                 entities=Entities(user=str(user_id), run=place[0]),
-                metadata={"source": FROM_CHAT},
+                metadata=_from(material.asked.workspace),
                 infer=False,
             )
             async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
@@ -47,10 +47,14 @@ class Remembering:
             await tick()
         return kept
 
-    async def similar(self, user_id: UUID) -> list[str]:
+    async def similar(self, user_id: UUID, workspace: UUID | None) -> list[str]:
         """What the user has said before that is like a convention or a correction, with secrets masked. In
-        chats: what else is remembered of them is none of their colleagues' concern."""
-        where = Where(Entities(user=str(user_id)), filters={"metadata": {"source": FROM_CHAT}})
+        chats of the same place: what else is remembered of them is none of their colleagues' concern."""
+        where = Where(Entities(user=str(user_id)), filters={"metadata": _from(workspace)})
         wanted = Wanted(SIMILAR, where, limit=SIMILAR_SHOWN)
         async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
             return [mask(found.text).text for found in await self._engine.search(tx, wanted)]
+
+
+def _from(workspace: UUID | None) -> dict[str, str]:
+    return {"source": FROM_CHAT, "workspace": str(workspace or "")}

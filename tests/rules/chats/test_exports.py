@@ -147,6 +147,23 @@ def test_claude_ai_has_the_branch_that_stands(read: Read, write: Write) -> None:
     assert [turn.text for turn in chat.turns] == ["list the routes", "Two.", "go on"]
 
 
+def test_chats_without_a_name_of_their_own_are_told_apart_and_known_again(read: Read, write: Write) -> None:
+    def messages(said: str) -> str:
+        return json.dumps([{"role": "user", "content": said}])
+
+    paths = [write(f"{folder}/chat.json", messages(f"Write {folder}.")) for folder in "ab"]
+    nameless = [
+        {**claude([]), "uuid": None, "chat_messages": [{"sender": "human", "text": text}]} for text in "cd"
+    ]
+    paths.append(write("conversations.json", json.dumps(nameless)))
+    sessions = [chat.session for chat in read(*paths).chats]
+    assert len(set(sessions)) == 4
+    grown = write(
+        "elsewhere/chat.json", messages("Write a.")[:-1] + ', {"role": "user", "content": "Go on."}]'
+    )
+    assert [chat.session for chat in read(grown).chats] == sessions[:1]
+
+
 OPENAI = [
     {"role": "system", "content": "be brief"},
     {"role": "user", "content": "list the routes", "name": "ana"},

@@ -120,6 +120,13 @@ def test_tricks_in_an_archive_are_refused_and_the_rest_read(read: Read, write: W
     }
 
 
+def test_an_archive_whose_names_are_no_text_is_reported_and_the_rest_read(read: Read, write: Write) -> None:
+    archive = packed({"\u00e9.jsonl": one("inside")}).replace("\u00e9".encode(), b"\xff\xfe")
+    found = read(write("a.zip", archive), write("b.jsonl", one("beside")))
+    assert found.said == ["beside"]
+    assert "damaged" in found.reasons
+
+
 def test_a_bomb_is_not_unpacked(read: Read, write: Write) -> None:
     bomb = packed({"bomb.jsonl": b"\0" * 100_000_000, "good.jsonl": one("good")})
     found = read(write("bomb.zip", bomb))

@@ -117,6 +117,18 @@ async def test_what_comes_later_in_a_session_goes_after_what_is_there(ana: Perso
     assert await ana.texts(first.ids[0]) == [(0, "Fix the cart."), (1, "Use tabs.")]
 
 
+async def test_a_session_told_twice_at_once_keeps_what_each_has(ana: Person) -> None:
+    midway, whole = chat("Fix the cart.", "I am at"), chat("Fix the cart.", "Done.", "Use tabs.")
+    imported = await ana.add(midway, whole, chat("Hi.", session="two", start=None), midway)
+    assert (imported.turns, imported.known_turns) == (5, 3)
+    assert await ana.texts(imported.ids[0]) == [
+        (0, "Fix the cart."),
+        (1, "I am at"),
+        (2, "Done."),
+        (3, "Use tabs."),
+    ]
+
+
 async def test_a_very_long_chat_comes_in_parts_and_is_one(ana: Person) -> None:
     words = [f"word {number}" for number in range(BATCH_TURNS + 10)]
     parts = chat(*words), chat("And more.", first=len(words), start=NOON + timedelta(days=1))

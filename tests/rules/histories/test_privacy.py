@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -69,9 +70,18 @@ async def test_a_secret_where_a_long_text_is_cut_is_not_stored_by_half(
         f' {{"type": "tool_use", "name": "Bash", "input": {{"command": "{command}"}}}}]}},'
         f' {{"role": "user", "content": "{"z " * 32_750}{word}"}}]}}'
     )
+    (tmp_path / "story.md").write_text(
+        f"## {'t' * (before % 100)} {word}\n\n_**User**_\n\nGo on.\n\n---\n\n_**Agent**_\n\n"
+        f'<tool-use data-tool-name="Bash">\n{command}\n</tool-use>\n\n'
+        f"<details><summary>{'s ' * 140}{command}</summary>\n</details>\n\n---\n\n_**User**_\n\nThanks.\n"
+    )
+    # A title is cut after 500 letters.
+    (tmp_path / "titled.json").write_text(
+        json.dumps({"title": "t " * 245 + word, "messages": [{"role": "user", "content": "Go on."}]})
+    )
     outcome = await Import(ana.histories, ana.services.tenancy, ana.id).run([tmp_path], lambda *_: None)
 
-    assert outcome.whole.turns == 3
+    assert outcome.whole.turns == 6
     stored = await everything_stored()
     assert [part for part in (word[:12], word[10:22], word[-12:]) if part in stored] == []
 

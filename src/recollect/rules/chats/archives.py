@@ -33,7 +33,16 @@ _NOT_INSIDE = {
     ".vscdb": "A database cannot be read inside an archive; unpack it first.",
 }
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_BROKEN = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, zstandard.ZstdError)
+_BROKEN = (
+    zipfile.BadZipFile,
+    # A name that is not in the encoding which the archive claims for it.
+    UnicodeDecodeError,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    zlib.error,
+    zstandard.ZstdError,
+)
 
 
 class Unpacking(io.RawIOBase):

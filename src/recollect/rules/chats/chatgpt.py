@@ -19,10 +19,12 @@ _SPOKEN = (None, "text", "multimodal_text")
 def read(source: Source, report: Report) -> Iterator[Chat]:
     """The chats in a file."""
     for conversation in values(source, report):
+        name = a_text(conversation.get("conversation_id")) or a_text(conversation.get("id"))
         transcript = Transcript(
             source.name,
             FORMAT,
-            session=a_text(conversation.get("conversation_id")) or a_text(conversation.get("id")),
+            session=name or source.stem,
+            is_named=bool(name),
             title=a_text(conversation.get("title")) or None,
             started_at=moment(conversation.get("create_time")),
         )

@@ -16,10 +16,12 @@ FORMAT = "claude-ai"
 def read(source: Source, report: Report) -> Iterator[Chat]:
     """The chats in a file."""
     for conversation in values(source, report):
+        name = a_text(conversation.get("uuid"))
         transcript = Transcript(
             source.name,
             FORMAT,
-            session=a_text(conversation.get("uuid")),
+            session=name or source.stem,
+            is_named=bool(name),
             project=a_text(an_object(conversation.get("project")).get("name")) or None,
             author=a_text(an_object(conversation.get("account")).get("uuid")) or None,
             title=a_text(conversation.get("name")) or None,

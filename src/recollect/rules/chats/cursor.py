@@ -106,8 +106,6 @@ class _Database:
             # The last is the field to type into: what is in it has not been sent.
             if bubbles and bubbles[-1].get("type") == "user":
                 del bubbles[-1]
-            asked = next((bubble for bubble in reversed(bubbles) if bubble.get("type") == "user"), {})
-            asked.setdefault("createdAt", tab.get("lastSendTime"))
             yield from self._told(
                 Transcript(
                     self._source.name,
@@ -116,6 +114,8 @@ class _Database:
                     project=self._folder,
                     # It may be a whole answer.
                     title=a_text(tab.get("chatTitle")).strip().partition("\n")[0] or None,
+                    # No turn has a time of its own: what was sent last would have another once it is not.
+                    started_at=moment(tab.get("lastSendTime")),
                 ),
                 self._new(bubbles),
             )

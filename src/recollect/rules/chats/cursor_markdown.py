@@ -36,7 +36,7 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
             yield from transcript.rest()
             exports += 1
             session = source.stem if exports == 1 else f"{source.stem}-{exports}"
-            transcript = Transcript(source.name, FORMAT, session=session, title=title)
+            transcript = Transcript(source.name, FORMAT, session=session, title=title, is_named=False)
             speaker, title, between = None, None, True
         elif exports and between and (named := _SPEAKERS.get(bare)):
             _end(transcript, speaker, lines)

@@ -27,16 +27,18 @@ def read_lines(source: Source, report: Report) -> Iterator[Chat]:
 
 def _chats(source: Source, entries: Iterable[Json]) -> Iterator[Chat]:
     """An entry with messages is a chat; entries that are messages themselves are one chat together."""
-    together = Transcript(source.name, FORMAT, session=source.stem)
+    together = Transcript(source.name, FORMAT, session=source.stem, is_named=False)
     for number, entry in enumerate(entries):
         if "messages" not in entry:
             _say(together, entry)
             yield from together.full_part()
             continue
+        name = _first(entry, "session_id", "conversation_id", "id", "uuid")
         transcript = Transcript(
             source.name,
             FORMAT,
-            session=_first(entry, "session_id", "conversation_id", "id", "uuid") or f"{source.stem}-{number}",
+            session=name or f"{source.stem}-{number}",
+            is_named=bool(name),
             title=_first(entry, "title", "name") or None,
             started_at=moment(entry.get("created_at") or entry.get("timestamp")),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from recollect.rules.chats.models import Chat, Role
 from recollect.rules.chats.sources import Report, Source, text_lines
-from recollect.rules.chats.transcript import Gathered, Transcript, moment
+from recollect.rules.chats.transcript import LONGEST_TARGET, Gathered, Transcript, beginning, moment
 
 FORMAT = "specstory"
 
@@ -102,10 +102,11 @@ class _Turn:
         """Tell what the tool was, and what it was about if a line of its own says so."""
         if summary := _SUMMARY.match(line):
             if self._tool is None:
-                transcript.did(re.sub(r"[*`]|<[^>]*>", "", summary[1][:300]).strip())
+                transcript.did(re.sub(r"[*`]|<[^>]*>", "", beginning(summary[1], 300)).strip())
         elif self._tool and line and not line.startswith("<tool-use"):
             plain = not line.startswith(("```", "<", "|"))
-            transcript.did(f"{self._tool} {line.strip('`')[:100]}" if plain else self._tool)
+            about = f" {beginning(line.strip('`'), LONGEST_TARGET)}" if plain else ""
+            transcript.did(f"{self._tool}{about}")
             self._tool = None
 
     def end(self, transcript: Transcript) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from recollect.kit.secret import fingerprint
 from recollect.rules.chats.models import Chat, Kind, Role, Turn
 from recollect.rules.chats.own_words import LONGEST_USER_TEXT, own_words
 from recollect.rules.masking import mask
@@ -44,7 +45,12 @@ def storable(text: str) -> str:
 
 
 def _named(name: str | None) -> str | None:
-    return storable(name[:500]) if name else None
+    return storable(beginning(name, 500)) if name else None
+
+
+def _mark(text: str) -> str:
+    """A few letters that tell a text from others, and no secret by which somebody could try it out."""
+    return fingerprint(mask(text).text.encode()).hex()[:8]
 
 
 def shortened(text: str) -> str:
@@ -52,10 +58,11 @@ def shortened(text: str) -> str:
     if len(text) <= 2 * ASSISTANT_END:
         return text
     end = mask(text[-ASSISTANT_END - MARGIN :]).text[-ASSISTANT_END:]
-    return _beginning(text, ASSISTANT_END) + LEFT_OUT + end
+    return beginning(text, ASSISTANT_END) + LEFT_OUT + end
 
 
-def _beginning(text: str, size: int) -> str:
+def beginning(text: str, size: int) -> str:
+    """So much of a text, and no half of a secret."""
     return text if len(text) <= size else mask(text[: size + MARGIN]).text[:size]
 
 
@@ -68,7 +75,7 @@ def named_action(tool: object, given: object = None) -> str:
         if isinstance(target, list):
             target = " ".join(part for part in target if isinstance(part, str))
         if isinstance(target, str) and target.strip():
-            return f"{name} {_beginning(target.strip().splitlines()[0], LONGEST_TARGET)}"
+            return f"{name} {beginning(target.strip().splitlines()[0], LONGEST_TARGET)}"
     return name
 
 
@@ -121,10 +128,14 @@ class Transcript:
     author: str | None = None
     title: str | None = None
     started_at: datetime | None = None
+    is_named: bool = True
+    """Whether the session has a name of its own. If it goes by that of its file, its first words are added:
+    there are many a ``chat.json``."""
     _turns: list[Turn] = field(default_factory=list)
     _doing: list[str] = field(default_factory=list)
     _next: int = 0
     _size: int = 0
+    _opening: str = ""
 
     @property
     def count(self) -> int:
@@ -152,9 +163,10 @@ class Transcript:
         if role == "user":
             doing = mask(storable("; ".join(self._doing))).text[-LONGEST_DOING:]
             self._doing.clear()
-            text = text if len(text) <= LONGEST_USER_TEXT else _beginning(text, LONGEST_USER_TEXT) + CUT
+            text = text if len(text) <= LONGEST_USER_TEXT else beginning(text, LONGEST_USER_TEXT) + CUT
         else:
             text = shortened(text)
+        self._opening = self._opening or text
         self._turns.append(Turn(role, text, at, self._next, doing, kind))
         self._next += 1
         self._size += len(text) + len(doing) + TURN_OVERHEAD
@@ -193,7 +205,7 @@ class Transcript:
             yield Chat(
                 self.source,
                 self.format,
-                _named(self.session) or "",
+                self._session(),
                 _named(self.project),
                 _named(self.author),
                 _named(self.title),
@@ -202,3 +214,7 @@ class Transcript:
             )
         self._turns = []
         self._size = 0
+
+    def _session(self) -> str:
+        name = _named(self.session) or ""
+        return name if self.is_named else f"{name} {_mark(self._opening)}"

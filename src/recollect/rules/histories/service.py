@@ -66,7 +66,8 @@ class Histories:
         await self._check_place(tx, workspace, project)
         await tx.run(queries.hold_imports, {"user_id": user_id})
         outcome = Imported()
-        for batch in _batches(self._told(chats, workspace)):
+        keys = [store.key_of(chat) for chat in masked]
+        for batch in _batches(self._told(chats, workspace), keys):
             new = await self._new(tx, owner, batch)
             turns = await asyncio.to_thread(_prepared, new)
             of = [masked[nth] for nth, _, _ in new]
@@ -92,7 +93,8 @@ class Histories:
         owner = Owner(user_id, workspace)
         await self._check_place(tx, workspace)
         outcome = Imported()
-        for batch in _batches(self._told(chats, workspace)):
+        keys = [store.key_of(chat) for chat in chats]
+        for batch in _batches(self._told(chats, workspace), keys):
             new = [told for told in await self._new(tx, owner, batch) if told[2] not in met]
             met.update(digest for _, _, digest in new)
             turns = await asyncio.to_thread(_prepared, new)
@@ -215,15 +217,21 @@ class Histories:
         return RuleSettings(**row)
 
 
-def _batches(turns: Iterator[Told]) -> Iterator[list[Told]]:
+def _batches(turns: Iterator[Told], keys: Sequence[store.Key]) -> Iterator[list[Told]]:
+    """The turns in parts. What goes by the key of an earlier chat waits for it, to be numbered behind it."""
     batch: list[Told] = []
     size = 0
+    held: dict[store.Key, int] = {}
     for told in turns:
+        nth = told[0]
+        if batch and held.setdefault(keys[nth], nth) != nth:
+            yield batch
+            batch, size, held = [], 0, {keys[nth]: nth}
         batch.append(told)
         size += len(told[1].text) + len(told[1].doing)
         if len(batch) >= BATCH_TURNS or size >= BATCH_SIZE:
             yield batch
-            batch, size = [], 0
+            batch, size, held = [], 0, {}
     if batch:
         yield batch
 

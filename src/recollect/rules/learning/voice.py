@@ -150,7 +150,7 @@ def _without_tagged(text: str) -> str:
 def _line(line: str, said_before: str) -> str:
     """Blank if it is mostly signs, or if the assistant had just said it."""
     letters = sum(map(str.isalpha, line))
-    # Less than half letters and spaces: a path, a hash, a row of numbers.
+    # Too few letters and spaces: a path, a hash, a row of numbers.
     if letters + line.count(" ") < len(line) * 0.6:
         return _blanked(line)
     if said_before and len(line) >= SHORTEST_QUOTE:
