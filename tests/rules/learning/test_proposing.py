@@ -192,6 +192,17 @@ def test_more_evidence_of_an_existing_rule_is_no_other_proposal() -> None:
     assert proposal.repeats == proposal.rule_text == existing
 
 
+def test_the_opposite_is_another_proposal() -> None:
+    found = proposed(
+        chat("Always use semicolons in TypeScript.", session="one"),
+        chat("From now on, never use semicolons in TypeScript.", session="two", day=1),
+    )
+    assert sorted(each.rule_text for each in found) == [
+        "Always use semicolons in TypeScript.",
+        "Never use semicolons in TypeScript.",
+    ]
+
+
 def test_an_existing_rule_that_nobody_mentions_is_not_proposed() -> None:
     assert not proposed(chat("Fix the login page."), existing=["Do not use print for logging."])
 

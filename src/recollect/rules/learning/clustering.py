@@ -31,6 +31,7 @@ class Statement:
 class Cluster:
     existing: str | None = None
     """The rule that these statements repeat, if there is one already."""
+    forbids: bool = False
     statements: list[Statement] = field(default_factory=list)
 
 
@@ -41,14 +42,15 @@ def clustered(statements: Iterable[Statement], existing: Iterable[str], rarity: 
     for rule in existing:
         plain = plain_of(rule)
         terms = frozenset(terms_of(plain))
-        cluster = Cluster(existing=rule)
+        cluster = Cluster(existing=rule, forbids=forbids(rule))
         memory.keep(terms, cluster)
         if len(terms) <= _WORDS_OF_A_CHORE:
             memory.keep(_named(chores_in(plain)), cluster)
     for statement in statements:
         subjects = _subjects(statement.scored.heard)
-        found = (_nearest(memory, subject, statement) for subject in subjects)
-        cluster = next((each for each in found if each), None) or Cluster()
+        forbidding = forbids(statement.scored.heard.clause.text)
+        found = (_nearest(memory, subject, forbidding=forbidding) for subject in subjects)
+        cluster = next((each for each in found if each), None) or Cluster(forbids=forbidding)
         if not cluster.statements:
             clusters.append(cluster)
         cluster.statements.append(statement)
@@ -67,12 +69,8 @@ def _named(chores: frozenset[str]) -> frozenset[str]:
     return frozenset(f"#{chore}" for chore in chores)
 
 
-def _nearest(memory: Memory[Cluster], subject: frozenset[str], statement: Statement) -> Cluster | None:
-    alike = (each for each in memory.alike(subject, ALIKE) if _agree(each[1].existing, statement))
+def _nearest(memory: Memory[Cluster], subject: frozenset[str], *, forbidding: bool) -> Cluster | None:
+    # Who forbids what others ask for talks of the same and wants the opposite.
+    alike = (each for each in memory.alike(subject, ALIKE) if each[1].forbids == forbidding)
     nearest = max(alike, key=lambda each: each[0], default=None)
     return nearest[1] if nearest else None
-
-
-def _agree(existing: str | None, statement: Statement) -> bool:
-    """Whether it does not forbid what the existing rule asks for, or the other way round."""
-    return existing is None or forbids(existing) == forbids(statement.scored.heard.clause.text)

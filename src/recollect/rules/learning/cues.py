@@ -188,10 +188,10 @@ def tongue(name: str) -> Tongue:
         # Without a way back: a word that may be read in two ways would double the work each time it comes.
         nod=re.compile(rf"(?>(?:{_lines(told['nod']).translate(variants)}){edges[1]}\W*)++"),
         wordings=tuple(
-            Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"])
+            Wording(re.compile(folded(each["said"]), re.IGNORECASE), each["rule"])
             for each in told["wording"]
         ),
-        drop=re.compile(_folded(told["phrasing"]["drop"]), re.IGNORECASE),
+        drop=re.compile(folded(told["phrasing"]["drop"]), re.IGNORECASE),
         otherwise=told["phrasing"]["otherwise"],
         correction=told["phrasing"]["correction"],
         variants=variants,
@@ -214,9 +214,9 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _lines(text: str) -> str:
-    return _folded("|".join(line for line in text.splitlines() if line.strip()))
+    return folded("|".join(line for line in text.splitlines() if line.strip()))
 
 
-def _folded(pattern: str) -> str:
+def folded(pattern: str) -> str:
     """As clauses are folded; escapes such as ``\\W`` stay what they are."""
     return "".join(letter if letter.isascii() else fold(letter) for letter in pattern)

@@ -11,6 +11,7 @@ from re import Pattern
 
 from recollect.engine.language import terms_of
 from recollect.rules.learning.clauses import clauses_in, plain_of
+from recollect.rules.learning.cues import folded
 from recollect.rules.learning.repetition import Memory, Rarity
 
 # So much of what a rule says, by weight of its words, stands in one sentence already.
@@ -18,9 +19,26 @@ COVERED = 0.7
 # To say no once is meant for other words, too.
 REJECTED = 0.5
 _FEWEST_SHARED = 2
+# Where a language forbids by an ending or a beginning, the usual verbs have it.
 _FORBIDS = re.compile(
-    r"(?<!\w)(?:do ?n'?t|not|never|no|avoid|stop|without|nunca|jamas|evita|nao|evite|jamais|pas|nie|niemals|"
-    r"nicht|keine?n?|vermeide|mai|non|не|никогда)(?!\w)|不要|别|禁止|避免|ないで|禁止"
+    folded(
+        r"(?<!\w)(?:do ?n'?t|not|never|no|avoid|stop|without|nunca|jamás|evita|não|evite|jamais|pas|mai|non"
+        r"|nie|niemals|nicht|keine?n?|vermeide|niet|nooit|geen|vermijd|nigdy|unikaj|nikdy|vyhýbej"
+        r"|ne(?:použív|přidáv|měň|maž|piš|děl|uprav|vytvář|commit|push|spoušt|sah|vklád)\w*"
+        r"|не|никогда|ніколи|уникай|избегай|jangan(?:lah)?|tidak|hindari|đừng|không|tránh|asla|kaç[ıi]n"
+        r"|(?:kullan|ekle|sil|değiştir|yap|yaz|oluştur|dokun|koy|et|b[ıi]rak|çal[ıi]şt[ıi]r)m[ae]"
+        r"(?:y[ıi]n(?:[ıi]z)?)?)(?!\w)"
+        r"|不要|不准|不许|不得|[别別勿]|禁止|避免|ないで|しない|するな|ません|やめて|避け|지 ?(?:마|말|않)|금지"
+    )
+)
+# What is not to be forgotten is to be done; "tabs, not spaces" asks for tabs.
+_ASKS = re.compile(
+    folded(
+        r"(?:do ?n'?t|never|not) forget|not only|no (?:te |se )?olvid|n'oubli\w+ pas|não (?:se )?esque"
+        r"|non dimentic|nicht vergessen|vergiss nicht|vergeet niet|niet vergeten|nie zapom|nezapom|не забу"
+        r"|jangan lupa|đừng quên|unutma|不要忘|[别別]忘|忘れないで|忘れず|잊지 ?(?:마|말)"
+        r"|(?<=\w), (?:and )?(?:not|never|no) (?:\w+ ){0,2}\w+$"
+    )
 )
 
 
@@ -43,7 +61,7 @@ class Known:
 
 
 def forbids(text: str) -> bool:
-    return _FORBIDS.search(plain_of(text)) is not None
+    return _FORBIDS.search(_ASKS.sub(" ", plain_of(text).rstrip(" .!"))) is not None
 
 
 def statements_in(texts: Iterable[str]) -> Iterator[str]:
