@@ -162,17 +162,52 @@ def test_a_rule_file_that_says_the_opposite_leaves_it_in() -> None:
     assert proposed(chat(said), known=["- Write commit messages in the imperative mood."])
 
 
+SEMICOLONS, NO_SEMICOLONS = "Always use semicolons.", "Never use semicolons."
+NO_LOGS = "Never use console.log."
+COMMAS = "Always use trailing commas."
+UNUSED = "Always remove unused imports."
+
+
 @pytest.mark.parametrize(
     ("said", "configuration"),
     [
         ("We always use single quotes for strings.", '{"singleQuote": true}'),
         ("Always indent with tabs.", "[*]\nindent_style = tab\n"),
-        ("Always remove unused imports.", '[tool.ruff.lint]\nselect = ["F401"]\n'),
+        (UNUSED, '[tool.ruff.lint]\nselect = ["E", "F401"]\n'),
+        (UNUSED, "[flake8]\nselect = E,F401\n"),
+        (UNUSED, '{"compilerOptions": {"noUnusedLocals": true}}'),
+        (SEMICOLONS, '{"semi": true}'),
+        (SEMICOLONS, "rules: { semi: ['error', 'always'] }"),
+        (SEMICOLONS, '{"rules": {"semi": "error"}}'),
+        (NO_SEMICOLONS, '{"rules": {"semi": ["error", "never"]}}'),
+        (NO_SEMICOLONS, "rules:\n  semi: [warn, never]\n"),
+        (NO_LOGS, '{"rules": {"no-console": "error"}}'),
+        (NO_LOGS, "rules:\n  no-console:\n    - warn\n"),
+        (NO_LOGS, '{"suspicious": {"noConsole": {"level": "error"}}}'),
+        (COMMAS, '{"comma-dangle": ["error", "always-multiline"]}'),
     ],
 )
 def test_what_the_formatter_or_linter_sees_to_is_left_out(said: str, configuration: str) -> None:
     assert proposed(chat(said))
     assert not proposed(chat(said), known=[configuration])
+
+
+@pytest.mark.parametrize(
+    ("said", "configuration"),
+    [
+        (SEMICOLONS, '{"rules": {"semi": ["error", "never"]}}'),
+        (NO_SEMICOLONS, '{"rules": {"semi": ["error", "always"]}}'),
+        (SEMICOLONS, '{"rules": {"semi": "off"}}'),
+        (NO_LOGS, '{"rules": {"no-console": "off"}}'),
+        (NO_LOGS, '{"rules": {"no-console": 0}}'),
+        (NO_LOGS, '{"suspicious": {"noConsole": {"level": "off"}}}'),
+        (COMMAS, '{"comma-dangle": ["error", "never"]}'),
+        (UNUSED, '[tool.ruff.lint]\nselect = ["E"]\nignore = ["F401"]\n'),
+        (UNUSED, '{"compilerOptions": {"noUnusedLocals": false}}'),
+    ],
+)
+def test_what_is_switched_off_is_not_seen_to(said: str, configuration: str) -> None:
+    assert proposed(chat(said), known=[configuration])
 
 
 def test_a_rejected_rule_stays_rejected_in_other_words() -> None:

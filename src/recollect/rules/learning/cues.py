@@ -188,8 +188,7 @@ def tongue(name: str) -> Tongue:
         # Without a way back: a word that may be read in two ways would double the work each time it comes.
         nod=re.compile(rf"(?>(?:{_lines(told['nod']).translate(variants)}){edges[1]}\W*)++"),
         wordings=tuple(
-            Wording(re.compile(folded(each["said"]), re.IGNORECASE), each["rule"])
-            for each in told["wording"]
+            Wording(re.compile(folded(each["said"]), re.IGNORECASE), each["rule"]) for each in told["wording"]
         ),
         drop=re.compile(folded(told["phrasing"]["drop"]), re.IGNORECASE),
         otherwise=told["phrasing"]["otherwise"],

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from re import Pattern
+from typing import Any
 
 from recollect.engine.language import terms_of
 from recollect.rules.learning.clauses import clauses_in, plain_of
@@ -41,6 +42,20 @@ _ASKS = re.compile(
     )
 )
 
+# How much something is wanted, not what.
+_URGES = re.compile(
+    r"(?<!\w)(?:always|ever|must|should|please|siempre|sempre|toujours|immer|altijd|zawsze|всегда|завжди)(?!\w)"
+)
+# A rule of a linter that is on, as JSON, JavaScript and YAML put it: alone, in a list or with a level.
+_SWITCHED_ON = (
+    r"""(?<![\w-])(?:{names})["']?\s*[:=]\s*[\[{{]?\s*(?:-\s*)?(?:["']?level["']?\s*:\s*)?["']?"""
+    r"""(?:error|warn|on|true|True|[12])\b"""
+)
+# Among the rules that are asked for, and not among those that are let be.
+_SELECTED = (
+    r"""(?<![\w-])(?:extend-)?select\s*=\s*(?:\[[^\]]*["'](?:{codes})["']|(?:\w+,\s*)*(?:{codes})\b)"""
+)
+
 
 class Known:
     """Statements, compared with by their words and by whether they forbid."""
@@ -49,10 +64,10 @@ class Known:
         self._share = share
         self._statements: Memory[bool] = Memory(rarity)
         for statement in statements:
-            self._statements.keep(frozenset(terms_of(plain_of(statement))), forbids(statement))
+            self._statements.keep(_terms(statement), forbids(statement))
 
     def says(self, rule: str) -> bool:
-        terms = frozenset(terms_of(plain_of(rule)))
+        terms = _terms(rule)
         forbidden = forbids(rule)
         return any(
             len(shared) >= min(_FEWEST_SHARED, len(terms)) and forbids_too == forbidden
@@ -62,6 +77,11 @@ class Known:
 
 def forbids(text: str) -> bool:
     return _FORBIDS.search(_ASKS.sub(" ", plain_of(text).rstrip(" .!"))) is not None
+
+
+def _terms(text: str) -> frozenset[str]:
+    """What it is about: whether that is forbidden is compared apart."""
+    return frozenset(terms_of(_URGES.sub(" ", _FORBIDS.sub(" ", plain_of(text)))))
 
 
 def statements_in(texts: Iterable[str]) -> Iterator[str]:
@@ -77,4 +97,13 @@ def statements_in(texts: Iterable[str]) -> Iterator[str]:
 @cache
 def _settings() -> tuple[tuple[Pattern[str], str], ...]:
     told = tomllib.loads((files(__package__) / "settings.toml").read_text("utf-8"))
-    return tuple((re.compile(each["found"]), each["says"]) for each in told["setting"])
+    return tuple((_found(each), each["says"]) for each in told["setting"])
+
+
+def _found(setting: dict[str, Any]) -> Pattern[str]:
+    ways = [setting["found"]] if "found" in setting else []
+    if switched := setting.get("switched"):
+        ways.append(_SWITCHED_ON.format(names="|".join(switched)))
+    if selected := setting.get("selected"):
+        ways.append(_SELECTED.format(codes="|".join(selected)))
+    return re.compile("|".join(ways))
