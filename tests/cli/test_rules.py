@@ -15,7 +15,7 @@ TABS = "From now on always indent with tabs, never with spaces."
 BRANCH = "Never push to the main branch directly, always open a pull request."
 
 
-def transcript(folder: Path, *said: str) -> Path:
+def transcript(folder: Path, *said: str, session: str = "s1", held_in: str = "/shop") -> Path:
     """A session of Claude Code in which the user says these things."""
     lines, parent = [], None
     for number, text in enumerate(part for each in said for part in (each, "Done.")):
@@ -25,14 +25,14 @@ def transcript(folder: Path, *said: str) -> Path:
                 "type": role,
                 "uuid": f"u{number}",
                 "parentUuid": parent,
-                "sessionId": "s1",
-                "cwd": "/shop",
+                "sessionId": session,
+                "cwd": held_in,
                 "timestamp": f"2026-03-01T12:{number:02}:00Z",
                 "message": {"role": role, "content": text},
             }
         )
         parent = f"u{number}"
-    path = folder / "s1.jsonl"
+    path = folder / f"{session}.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
 
@@ -115,3 +115,26 @@ async def test_a_prompt_is_added_changed_and_its_earlier_text_kept(recollect: Ru
     assert (changed.json["version"], shown.out.strip()) == (2, "Find good rules.")
     assert [version["prompt_text"] for version in versions.json] == ["Find rules."]
     assert {prompt["name"] for prompt in listed.json} == {"default", "ours"}
+
+
+async def test_what_a_chats_own_project_says_is_left_out_there_and_nowhere_else(
+    recollect: Run, tmp_path: Path
+) -> None:
+    shop, bank = tmp_path / "shop", tmp_path / "bank"
+    (shop / ".git").mkdir(parents=True)
+    (shop / "src").mkdir()
+    bank.mkdir()
+    (shop / "AGENTS.md").write_text("- Always indent with tabs, never with spaces.\n")
+    (bank / "AGENTS.md").write_text("- Never push to the main branch directly.\n")
+    chats = tmp_path / "chats"
+    chats.mkdir()
+    transcript(chats, TABS, BRANCH, held_in=str(shop / "src"))
+    await recollect("import", "chats", str(chats))
+
+    in_shop = await recollect("rules", "extract", "--json")
+    transcript(chats, "Always indent with tabs, never with spaces!", session="s2", held_in=str(bank))
+    await recollect("import", "chats", str(chats))
+    in_both = await recollect("rules", "extract", "--json")
+
+    assert [rule["category"] for rule in in_shop.json["rules"]] == ["git-workflow"]
+    assert [rule["category"] for rule in in_both.json["rules"]] == ["code-style"]

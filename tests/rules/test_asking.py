@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from recollect.db.tenancy import SERVICE, Transaction
 from recollect.engine.models import Addition, Entities, Message
-from recollect.llm.failures import ModelBudgetSpent, ModelFailed
+from recollect.llm.failures import ModelFailed
 from recollect.rules.learning.pipeline import propose
 from recollect.rules.material import Asked as Wanted
 from recollect.rules.models import NewPrompt, PromptChange
+from tests.rules.answers import RULE, answering, lines, rule
 from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, extract, rules, runs, talk
 from tests.rules.histories.conftest import Person, chat
 from tests.support.model_server import Asked, Behaviour, Fails, ModelServer, Says
 
 pytestmark = pytest.mark.anyio
-
-RULE = "Always indent with tabs, never with spaces."
-
-
-def rule(text: str = RULE, *, quote: str = "always indent with tabs", **more: Any) -> dict[str, Any]:
-    fields = {"category": "code-style", "confidence": 0.9, "contradicts": []}
-    return {"rule_text": text, "quotes": [{"candidate": 1, "text": quote}], **fields, **more}
-
-
-def answering(*rules: dict[str, Any], stands: bool = True) -> Callable[[Asked], Behaviour]:
-    """A model that proposes these, and refutes all of them or none."""
-
-    def behave(asked: Asked) -> Behaviour:
-        if "<rules>" in asked.prompt:
-            numbers = range(1, len(lines(asked, "rules")) + 1)
-            return Says({"verdicts": [{"number": number, "stands": stands} for number in numbers]})
-        return Says({"rules": list(rules)})
-
-    return behave
-
-
-def lines(asked: Asked, tag: str) -> list[Any]:
-    """What a question holds between two tags."""
-    inside = asked.prompt.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0]
-    return [json.loads(line) for line in inside.splitlines()]
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
@@ -222,7 +196,7 @@ async def test_a_rejected_rule_and_one_that_a_file_tells_are_not_proposed(
     pull = rule("Never push to the main branch directly.", quote="Never push to the main branch directly")
     model.otherwise = answering(rule(), {**pull, "quotes": [{**pull["quotes"][0], "candidate": 2}]})
 
-    again = await extract(ada, told=["- Never push to the main branch directly.\n"])
+    again = await extract(ada, texts_of=lambda _: ["- Never push to the main branch directly.\n"])
 
     assert again.rules == []
     assert len(await rules(ada)) == 1
@@ -373,129 +347,3 @@ async def test_what_was_said_in_one_place_is_not_told_in_another(ada: Person, mo
 
 async def _remember(who: Person, said: Addition, tx: Transaction) -> None:
     await who.services.engine.add(tx, said)
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [Says("", ended="refused"), Says({"rules": []}, ended="cut off"), Says("No JSON.")],
-    ids=["refused", "cut off", "invalid"],
-)
-async def test_a_question_without_a_usable_answer_spoils_none_of_the_others(
-    ada: Person, model: ModelServer, monkeypatch: pytest.MonkeyPatch, refusal: Says
-) -> None:
-    monkeypatch.setattr("recollect.rules.questions.MAX_CANDIDATES", 1)
-    await ada.add(talk("one", TABS), talk("two", BRANCH))
-
-    def behave(asked: Asked) -> Behaviour:
-        if "<rules>" not in asked.prompt and TABS not in lines(asked, "candidates")[0]:
-            return refusal
-        return answering(rule())(asked)
-
-    model.otherwise = behave
-    first = await extract(ada)
-    assert [each.rule_text for each in first.rules] == [rule()["rule_text"]]
-    # Nor is it asked, and paid for, again.
-    assert (await extract(ada)).run.turns == 0
-
-
-SUBJECTS = ["tabs", "spaces", "quotes", "names", "tests", "docs", "types", "loops", "queues", "files"]
-
-
-@pytest.mark.parametrize("odd", [0, 6, 9])
-async def test_words_that_a_model_will_not_answer_are_found_and_set_aside(
-    ada: Person, model: ModelServer, odd: int
-) -> None:
-    said = [f"From now on always mind the {subject}, without exception." for subject in SUBJECTS]
-    await ada.add(*(talk(subject, text) for subject, text in zip(SUBJECTS, said, strict=True)))
-
-    def behave(asked: Asked) -> Behaviour:
-        if said[odd] in asked.prompt:
-            return Says("", ended="refused")
-        shown = [(number, words) for number, words, *_ in lines(asked, "candidates")]
-        quotes = [[{"candidate": number, "text": words}] for number, words in shown]
-        return answering(*(rule(each[0]["text"], quotes=each) for each in quotes))(asked)
-
-    model.otherwise = behave
-    extracted = await extract(ada)
-
-    # Put alike, they are one rule.
-    assert {quote.quote for each in extracted.rules for quote in each.evidence} == {*said} - {said[odd]}
-    assert extracted.run.refused == 1
-    assert (await extract(ada)).run.turns == 0
-
-
-async def test_a_model_that_answers_nothing_is_soon_asked_no_more(ada: Person, model: ModelServer) -> None:
-    said = [f"From now on always mind the {subject}, without exception." for subject in SUBJECTS]
-    await ada.add(*(talk(subject, text) for subject, text in zip(SUBJECTS, said, strict=True)))
-    model.otherwise = lambda _: Says("No JSON.")
-
-    with pytest.raises(ModelFailed):
-        await extract(ada)
-
-    # What is no answer is asked for twice.
-    assert len(model.asked) == 20
-    model.otherwise = answering()
-    assert (await extract(ada)).run.candidates == len(SUBJECTS)
-
-
-async def test_what_is_refused_by_itself_is_not_asked_every_night(ada: Person, model: ModelServer) -> None:
-    await ada.add(talk("one", TABS))
-    model.otherwise = lambda _: Says("", ended="refused")
-    first = await extract(ada)
-    assert (first.rules, first.run.refused) == ([], 1)
-    await extract(ada)
-    assert len(model.asked) == 1
-
-
-async def test_of_a_long_turn_a_model_is_shown_each_clause_that_may_be_a_rule(
-    ada: Person, model: ModelServer
-) -> None:
-    story = "The cart shows what was bought, and the till adds it up for the day. " * 12
-    code = "```\n" + "x = call(1)\n" * 200 + "```\n"
-    await ada.add(talk("one", f"{TABS} {story}\n\n{BRANCH}"), talk("two", f"{TABS_AGAIN}\n{code}{BRANCH}"))
-    model.otherwise = answering()
-
-    await extract(ada)
-
-    shown = {words for _, words, *_ in lines(model.asked[0], "candidates")}
-    assert len(shown) == 2
-    for words in shown:
-        assert "indent with tabs" in words
-        assert "Never push to the main branch" in words
-        assert len(words) < 800
-
-
-async def test_a_budget_that_ends_midway_keeps_what_was_paid_for(
-    ada: Person, model: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("recollect.rules.questions.MAX_CANDIDATES", 1)
-    await ada.add(talk("one", TABS), talk("two", BRANCH))
-    quoting = {
-        "tabs": rule(),
-        "branch": rule("Never push to the main branch.", quote="Never push to the main"),
-    }
-
-    def behave(asked: Asked) -> Behaviour:
-        if "<rules>" in asked.prompt:
-            return answering()(asked)
-        return Says({"rules": [quoting["tabs" if TABS in lines(asked, "candidates")[0] else "branch"]]})
-
-    model.otherwise = behave
-    ask, left = ada.services.llm.ask, 2
-
-    async def spend(*given: Any, **more: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise ModelBudgetSpent
-        return await ask(*given, **more)
-
-    monkeypatch.setattr(ada.services.llm, "ask", spend)
-    first = await extract(ada)
-    with pytest.raises(ModelBudgetSpent):
-        await extract(ada)
-    left = 2
-    second = await extract(ada)
-
-    assert [run.proposed for run in (first.run, second.run)] == [1, 1]
-    assert len(model.asked) == 4

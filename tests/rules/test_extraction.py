@@ -125,7 +125,9 @@ async def test_a_rejected_rule_is_not_proposed_again(ana: Person) -> None:
 async def test_what_a_rule_file_says_already_is_not_proposed(ana: Person) -> None:
     await ana.add(talk("one", TABS, BRANCH))
 
-    extracted = await extract(ana, told=["# Style\n- Always indent with tabs, never with spaces.\n"])
+    extracted = await extract(
+        ana, texts_of=lambda _: ["# Style\n- Always indent with tabs, never with spaces.\n"]
+    )
 
     assert ["branch" in rule.rule_text for rule in extracted.rules] == [True]
 

@@ -78,14 +78,8 @@ def import_(
         author = await acting_user(services, user)
         if consent is False and not dry_run and await _may_analyse(services, author, workspace):
             raise Conflict(_AGREED_ALREADY)
-        bringing = Import(
-            services.histories,
-            services.tenancy,
-            author.id,
-            workspace=workspace,
-            project=project,
-            dry_run=dry_run,
-        )
+        place = {"workspace": workspace, "project": project}
+        bringing = Import(services.histories, services.tenancy, author.id, **place, dry_run=dry_run)
         with progress_bar(of_bytes=True) as progress:
             bar = progress.add_task("Importing", total=None)
             outcome = await bringing.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
@@ -49,14 +50,14 @@ def extract(
     user: Who = None,
     workspace: In = None,
     project_dir: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="DIR",
             exists=True,
             file_okay=False,
-            help="A project whose rule files and linter settings need no proposals.",
+            help="Whose rule files and linter settings need no proposals, instead of those of each chat.",
         ),
-    ] = Path(),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be read and sent; do neither.")
     ] = False,
@@ -70,11 +71,11 @@ def extract(
 
     async def work(services: Services) -> Extracted | Estimate:
         from recollect.rules.material import Asked
-        from recollect.rules.rule_files import texts_in
+        from recollect.rules.rule_files import texts_in, texts_of
 
         author = await acting_user(services, user)
-        told = tuple(texts_in(project_dir))
-        asked = Asked(author.id, workspace, origin="command line", told=told, everything=everything)
+        told = (lambda _: texts_in(project_dir)) if project_dir else partial(texts_of, otherwise=Path())
+        asked = Asked(author.id, workspace, origin="command line", texts_of=told, everything=everything)
         if dry_run:
             return await services.extractor.estimate(asked)
         with progress_bar() as progress:

@@ -155,7 +155,10 @@ class Finder:
 def _proposed(material: Material) -> list[Finding]:
     existing = material.existing
     proposals = propose(
-        material.chats, known=material.asked.told, rejected=material.refused, existing=list(existing)
+        material.chats,
+        texts_of=material.asked.texts_of,
+        rejected=material.refused,
+        existing=list(existing),
     )
     return [
         Finding(each, BY_RULES, repeats=existing[each.repeats] if each.repeats else None)

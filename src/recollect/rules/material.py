@@ -14,6 +14,7 @@ from recollect.rules import store
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.histories.models import UnknownChat
 from recollect.rules.histories.service import Histories
+from recollect.rules.learning.known import TextsOf, no_texts
 from recollect.rules.learning.models import Evidence
 from recollect.rules.models import Finding, KnownRule, Origin, Prompt, UnknownPrompt
 from recollect.rules.store import queries
@@ -31,8 +32,8 @@ class Asked:
     chat_ids: Sequence[UUID] | None = None
     prompt_id: UUID | None = None
     origin: Origin = "request"
-    told: Sequence[str] = ()
-    """Texts of rule files and configurations, whose rules need no proposal."""
+    texts_of: TextsOf = no_texts
+    """Of a project: its rule files and configurations, whose rules need no proposal there."""
     everything: bool = False
     """Whether turns count as new that an earlier extraction has read."""
 

@@ -50,9 +50,27 @@ def texts_in(folder: Path) -> list[str]:
     return [text for path in islice(_paths(folder), MAX_FILES) if (text := _text(path))]
 
 
+def texts_of(project: str | None, *, otherwise: Path) -> list[str]:
+    """Those of the folder in which a chat was held; ``otherwise`` where this machine has no such folder."""
+    folder = Path(project) if project else otherwise
+    try:
+        return texts_in(folder if folder.is_absolute() and folder.is_dir() else otherwise)
+    except (OSError, ValueError):
+        # A name that no folder can have, or one that is not for us to look into.
+        return texts_in(otherwise)
+
+
 def _paths(folder: Path) -> Iterator[Path]:
-    for pattern in PATTERNS:
-        yield from sorted(folder.glob(pattern))
+    for each in _up_to_the_root(folder.absolute()):
+        for pattern in PATTERNS:
+            yield from sorted(each.glob(pattern))
+
+
+def _up_to_the_root(folder: Path) -> list[Path]:
+    """A folder of a repository with all above it that are in it, too; any other alone."""
+    above = [folder, *folder.parents]
+    root = next((place for place, each in enumerate(above) if (each / ".git").exists()), 0)
+    return above[: root + 1]
 
 
 def _text(path: Path) -> str:

@@ -11,7 +11,8 @@ from recollect.rules.asking import Checked
 from recollect.rules.candidates import Net
 from recollect.rules.learning.clauses import plain_of
 from recollect.rules.learning.clustering import Cluster, Statement
-from recollect.rules.learning.known import COVERED, REJECTED, Known, forbids, statements_in
+from recollect.rules.learning.forbidding import forbids
+from recollect.rules.learning.known import REJECTED, Known, Told
 from recollect.rules.learning.models import Evidence, Proposal
 from recollect.rules.learning.pipeline import kind_of, scope_of
 from recollect.rules.learning.repetition import Memory
@@ -33,7 +34,7 @@ class _Group:
 
 def settle(rules: Sequence[Checked], material: Material, net: Net, made_by: str) -> list[Finding]:
     """One finding for each rule that is new or has new evidence, the surest first."""
-    told = Known(statements_in(material.asked.told), net.rarity, share=COVERED)
+    told = Told(material.asked.texts_of, net.rarity)
     refused = Known(material.refused, net.rarity, share=REJECTED)
     memory: Memory[_Group] = Memory(net.rarity)
     groups: list[_Group] = []
@@ -46,7 +47,8 @@ def settle(rules: Sequence[Checked], material: Material, net: Net, made_by: str)
         same = _of_the_same_words(rule, material)
         group = _nearest(memory, rule.rule_text) or (existing.get(same.id) if same else None)
         if group is None:
-            if same is not None or told.says(rule.rule_text) or refused.says(rule.rule_text):
+            projects = {statement.chat.project for statement, _ in rule.quotes}
+            if same or told.says(rule.rule_text, projects) or refused.says(rule.rule_text):
                 continue
             group = _Group(rule.rule_text)
             memory.keep(_terms(rule.rule_text), group)

@@ -154,12 +154,12 @@ def test_what_the_rule_file_says_already_is_left_out() -> None:
     said = "Always write commit messages in the imperative mood."
     rules = "# Rules\n\n- Write all commit messages in the imperative mood, please.\n- Be kind.\n"
     assert proposed(chat(said))
-    assert not proposed(chat(said), known=[rules])
+    assert not proposed(chat(said), texts_of=lambda _: [rules])
 
 
 def test_a_rule_file_that_says_the_opposite_leaves_it_in() -> None:
     said = "Never write commit messages in the imperative mood."
-    assert proposed(chat(said), known=["- Write commit messages in the imperative mood."])
+    assert proposed(chat(said), texts_of=lambda _: ["- Write commit messages in the imperative mood."])
 
 
 SEMICOLONS, NO_SEMICOLONS = "Always use semicolons.", "Never use semicolons."
@@ -189,7 +189,7 @@ UNUSED = "Always remove unused imports."
 )
 def test_what_the_formatter_or_linter_sees_to_is_left_out(said: str, configuration: str) -> None:
     assert proposed(chat(said))
-    assert not proposed(chat(said), known=[configuration])
+    assert not proposed(chat(said), texts_of=lambda _: [configuration])
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_what_the_formatter_or_linter_sees_to_is_left_out(said: str, configurati
     ],
 )
 def test_what_is_switched_off_is_not_seen_to(said: str, configuration: str) -> None:
-    assert proposed(chat(said), known=[configuration])
+    assert proposed(chat(said), texts_of=lambda _: [configuration])
 
 
 def test_a_rejected_rule_stays_rejected_in_other_words() -> None:

@@ -10,7 +10,7 @@ from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.learning.chores import chores_in
 from recollect.rules.learning.clauses import plain_of
 from recollect.rules.learning.features import Heard
-from recollect.rules.learning.known import forbids
+from recollect.rules.learning.forbidding import forbids
 from recollect.rules.learning.listening import Scored
 from recollect.rules.learning.repetition import ALIKE, Memory, Rarity
 
@@ -33,6 +33,10 @@ class Cluster:
     """The rule that these statements repeat, if there is one already."""
     forbids: bool = False
     statements: list[Statement] = field(default_factory=list)
+
+    @property
+    def projects(self) -> set[str | None]:
+        return {each.chat.project for each in self.statements}
 
 
 def clustered(statements: Iterable[Statement], existing: Iterable[str], rarity: Rarity) -> list[Cluster]:

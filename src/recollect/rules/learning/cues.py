@@ -154,7 +154,7 @@ def _having(word: str) -> tuple[str, ...]:
 
 @cache
 def _common_words() -> tuple[tuple[str, frozenset[str]], ...]:
-    told = {name: _told(name).get("common", "") for name in LANGUAGES} | _read("strangers.toml")
+    told = {name: _told(name).get("common", "") for name in LANGUAGES} | read("strangers.toml")
     return tuple((name, frozenset(fold(words).split())) for name, words in told.items())
 
 
@@ -179,18 +179,19 @@ def tongue(name: str) -> Tongue:
     variants = {ord(other): usual for usual, other in told.get("variants", "").split()}
 
     def pattern(key: str) -> Pattern[str]:
-        return re.compile(f"{edges[0]}(?:{_lines(told[key]).translate(variants)}){edges[1]}")
+        return re.compile(f"{edges[0]}(?:{alternatives(told[key]).translate(variants)}){edges[1]}")
 
     return Tongue(
         name=name,
         cues=tuple((kind, pattern(kind)) for kind in KINDS),
         act=pattern("acts"),
         # Without a way back: a word that may be read in two ways would double the work each time it comes.
-        nod=re.compile(rf"(?>(?:{_lines(told['nod']).translate(variants)}){edges[1]}\W*)++"),
+        nod=re.compile(rf"(?>(?:{alternatives(told['nod']).translate(variants)}){edges[1]}\W*)++"),
         wordings=tuple(
-            Wording(re.compile(folded(each["said"]), re.IGNORECASE), each["rule"]) for each in told["wording"]
+            Wording(re.compile(_folded(each["said"]), re.IGNORECASE), each["rule"])
+            for each in told["wording"]
         ),
-        drop=re.compile(folded(told["phrasing"]["drop"]), re.IGNORECASE),
+        drop=re.compile(_folded(told["phrasing"]["drop"]), re.IGNORECASE),
         otherwise=told["phrasing"]["otherwise"],
         correction=told["phrasing"]["correction"],
         variants=variants,
@@ -204,18 +205,19 @@ def _silent() -> Tongue:
 
 
 def _told(name: str) -> dict[str, Any]:
-    return _read(f"tongues/{name}.toml")
+    return read(f"tongues/{name}.toml")
 
 
 @cache
-def _read(path: str) -> dict[str, Any]:
+def read(path: str) -> dict[str, Any]:
     return tomllib.loads((files(__package__) / path).read_text("utf-8"))
 
 
-def _lines(text: str) -> str:
-    return folded("|".join(line for line in text.splitlines() if line.strip()))
+def alternatives(text: str) -> str:
+    """The lines of a list of patterns as one pattern, folded as clauses are."""
+    return _folded("|".join(line for line in text.splitlines() if line.strip()))
 
 
-def folded(pattern: str) -> str:
-    """As clauses are folded; escapes such as ``\\W`` stay what they are."""
+def _folded(pattern: str) -> str:
+    """Letters without their accents; escapes such as ``\\W`` stay what they are."""
     return "".join(letter if letter.isascii() else fold(letter) for letter in pattern)

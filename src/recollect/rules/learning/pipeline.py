@@ -10,7 +10,7 @@ from recollect.engine.language import uncommon, words_of
 from recollect.rules.chats.models import Chat
 from recollect.rules.learning.clustering import Cluster, Statement, clustered
 from recollect.rules.learning.features import Heard
-from recollect.rules.learning.known import COVERED, REJECTED, Known, statements_in
+from recollect.rules.learning.known import REJECTED, Known, TextsOf, Told, no_texts
 from recollect.rules.learning.listening import Listener, speaker_of
 from recollect.rules.learning.models import Evidence, Kind, Proposal, Scope
 from recollect.rules.learning.scoring import chance, fitted
@@ -30,29 +30,30 @@ _REPEATS = frozenset({"again", "chore_again"})
 def propose(
     chats: Iterable[Chat],
     *,
-    known: Sequence[str] = (),
+    texts_of: TextsOf = no_texts,
     rejected: Sequence[str] = (),
     existing: Sequence[str] = (),
 ) -> list[Proposal]:
     """The rules that chats ask for, the surest first.
 
-    ``known`` are texts of rule files and configurations, whose rules are left out; ``rejected`` are rules
-    that somebody said no to. What repeats one of ``existing`` names it instead of being another proposal.
+    ``texts_of`` tells the rule files and configurations of a chat's project, whose rules are left out;
+    ``rejected`` are rules that somebody said no to. What repeats one of ``existing`` names it instead of
+    being another proposal.
     """
     listener = Listener()
     in_order = sorted(chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0)
     clusters = clustered(_statements(listener, in_order), existing, listener.rarity)
-    told = Known(statements_in(known), listener.rarity, share=COVERED)
+    told = Told(texts_of, listener.rarity)
     refused = Known(rejected, listener.rarity, share=REJECTED)
-    proposals = (_proposal(cluster) for cluster in clusters)
+    proposals = ((_proposal(cluster), cluster.projects) for cluster in clusters)
     found = [
         each
-        for each in proposals
+        for each, projects in proposals
         if each.repeats
         or (
             # What has common words alone holds nobody to anything.
             uncommon(words_of(each.rule_text))
-            and not told.says(each.rule_text)
+            and not told.says(each.rule_text, projects)
             and not refused.says(each.rule_text)
         )
     ]

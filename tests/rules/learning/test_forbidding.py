@@ -1,10 +1,12 @@
 """Whether a sentence forbids: what asks for the opposite is not the same rule."""
 
+# ruff: noqa: RUF001 - other scripts have letters that look like Latin ones.
+
 from __future__ import annotations
 
 import pytest
 
-from recollect.rules.learning.known import forbids
+from recollect.rules.learning.forbidding import forbids
 
 
 @pytest.mark.parametrize(
