@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -196,14 +196,16 @@ async def test_a_job_that_asks_for_nonsense_is_not_tried_again(ana: Person, wron
         await tasks._extract(job_of(ana, **wrong), ana.services.extractor)
 
 
-async def test_what_a_killed_worker_spent_is_on_record(ana: Person, database_url: str) -> None:
+async def test_what_a_killed_worker_spent_is_on_record_without_what_others_did(
+    ana: Person, database_url: str
+) -> None:
     run = await begin(ana)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as superuser:
         await superuser.execute("update extraction_runs set seen_at = now() - interval '1 hour'")
         await superuser.execute(
-            "insert into model_calls (user_id, purpose, provider, model, input_tokens, output_tokens)"
-            " values (%s, 'rules.extract', 'anthropic', 'some', 70, 7)",
-            (ana.id,),
+            "insert into model_calls (user_id, part_of, purpose, provider, model, input_tokens,"
+            " output_tokens) select %s, each, 'rules.extract', 'anthropic', 'some', 70, 7 from unnest(%s::uuid[]) each",
+            (ana.id, [run, uuid4()]),
         )
     await begin(ana)
 
@@ -229,6 +231,7 @@ async def test_a_chat_that_is_forgotten_is_quoted_and_remembered_no_more(ana: Pe
     shared = next(rule for rule in await rules(ben, workspace) if of_ben in rule.source_session_ids)
     assert shared.source_session_ids == [of_ben]
     assert [quote.chat_id for quote in shared.evidence] == [of_ben]
+    assert shared.mem0_memory_id is None
 
 
 async def test_a_proposal_goes_with_the_only_chat_that_asked_for_it_and_a_decided_rule_stays(

@@ -185,6 +185,24 @@ async def test_what_is_known_is_shown_and_repeated_or_contradicted(ada: Person, 
     assert contrary.contradicts == [first.id]
 
 
+async def test_a_rule_that_is_said_again_may_contradict_what_was_agreed_to_meanwhile(
+    ada: Person, model: ModelServer
+) -> None:
+    await ada.add(talk("one", TABS))
+    model.otherwise = answering(rule())
+    [tabs] = (await extract(ada)).rules
+    await ada.add(talk("two", "From now on always use two spaces everywhere."))
+    model.otherwise = answering(rule("Use two spaces everywhere.", quote="always use two spaces"))
+    [spaces] = (await extract(ada)).rules
+    await ada.do(lambda tx: ada.services.rules.decide(tx, spaces.id, "approved"))
+    await ada.add(talk("three", TABS_AGAIN))
+    model.otherwise = answering(rule(contradicts=[1]))
+
+    [again] = (await extract(ada)).rules
+
+    assert (tabs.contradicts, again.id, again.contradicts) == ([], tabs.id, [spaces.id])
+
+
 async def test_a_rejected_rule_and_one_that_a_file_tells_are_not_proposed(
     ada: Person, model: ModelServer
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -105,10 +105,11 @@ class Ledger:
 
     @asynccontextmanager
     async def recorded(
-        self, whose: Whose, purpose: str, provider: str, model: str, most_tokens: int
+        self, whose: Whose, purpose: str, provider: str, model: str, most_tokens: int, part_of: UUID | None
     ) -> AsyncIterator[Entry]:
         """Written down, whatever happens inside."""
-        entry = await self._open(whose, purpose, provider, model, most_tokens)
+        about = {"purpose": purpose, "provider": provider, "model": model, "part_of": part_of}
+        entry = await self._open(whose, about, most_tokens)
         try:
             yield entry
         except (ModelFailed, ModelBudgetSpent) as error:
@@ -141,15 +142,13 @@ class Ledger:
                 raise budget_spent()
         entry.set_aside = wanted
 
-    async def _open(self, whose: Whose, purpose: str, provider: str, model: str, most_tokens: int) -> Entry:
+    async def _open(self, whose: Whose, about: Mapping[str, Any], most_tokens: int) -> Entry:
         spent = budget_spent()
         async with self._weighing(whose) as tx:
             parameters = {
                 **self._budget_of(whose),
+                **about,
                 "acted_by": whose.acted_by,
-                "purpose": purpose,
-                "provider": provider,
-                "model": model,
                 "tokens": most_tokens,
                 "error": spent.detail,
             }

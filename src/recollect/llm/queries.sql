@@ -16,9 +16,9 @@ with today as (
             <= %(daily_tokens)s::bigint as fits
 )
 insert into public.model_calls (
-  user_id, workspace_id, acted_by, purpose, provider, model, outcome, budget_tokens, error, took_ms
+  user_id, workspace_id, acted_by, purpose, part_of, provider, model, outcome, budget_tokens, error, took_ms
 )
-select %(user_id)s::uuid, %(workspace_id)s::uuid, %(acted_by)s::uuid, %(purpose)s, %(provider)s, %(model)s,
+select %(user_id)s::uuid, %(workspace_id)s::uuid, %(acted_by)s::uuid, %(purpose)s, %(part_of)s::uuid, %(provider)s, %(model)s,
        case when fits then 'running' else 'over_budget' end, case when fits then %(tokens)s::bigint else 0 end,
        case when fits then null else %(error)s end, case when fits then null else 0 end
 from today

@@ -86,12 +86,14 @@ class Llm:
         prompt: str,
         answer: type[T],
         workspace: UUID | None = None,
+        part_of: UUID | None = None,
         max_tokens: int = DEFAULT_MAX_TOKENS,
     ) -> T:
         """Have the model fill in ``answer``. Never inside a transaction: this takes seconds.
 
         What comes back fits ``answer``; otherwise a ``ModelFailed`` says why not. ``purpose`` is a stable
-        word for the ledger, such as "memory.extract". Tokens count for the caller and for the workspace.
+        word for the ledger, such as "memory.extract". Tokens count for the caller and for the workspace, and
+        for the piece of work that the call is part of, if that keeps account.
         """
         if self._endpoint is None:
             raise NoModel
@@ -108,7 +110,7 @@ class Llm:
         whose = await self._ledger.whose(caller, workspace)
         dialect = self._endpoint.dialect
         async with self._ledger.recorded(
-            whose, purpose, dialect.provider, dialect.model, question.most_tokens
+            whose, purpose, dialect.provider, dialect.model, question.most_tokens, part_of
         ) as entry:
             asking = _Asking(self._ledger, self._endpoint, self._price, entry)
             try:

@@ -54,6 +54,7 @@ class Asking:
     llm: Llm
     caller: Caller
     workspace: UUID | None
+    run: UUID
     known: Sequence[KnownRule]
     min_confidence: float
     refused: int = 0
@@ -101,6 +102,7 @@ class Asking:
             prompt=question.prompt,
             answer=Answer,
             workspace=self.workspace,
+            part_of=self.run,
         )
         return self._checked(answer, question.candidates)
 
@@ -149,6 +151,7 @@ class Asking:
                 prompt=prompt,
                 answer=Verdicts,
                 workspace=self.workspace,
+                part_of=self.run,
             )
             # What it says nothing of, or both, does not stand.
             fallen = {verdict.number for verdict in answer.verdicts if not verdict.stands}

@@ -47,7 +47,7 @@ class Extractor:
         asked = await self._placed(asked)
         async with self._run(asked, steps) as run:
             material = await self._gather(asked)
-            outcome = await self._finder.find(material, steps)
+            outcome = await self._finder.find(run, material, steps)
             while (extracted := await self._write(run, material, outcome, steps)) is None:
                 outcome = await outcome.settled_again()
             await steps.tick()
@@ -83,12 +83,12 @@ class Extractor:
                 material.known = known
                 return None
             noted = await store.note(tx, run, found, material.read)
-            steps.counted["proposed"] = sum(is_new for _, is_new in noted)
-            steps.counted["repeated"] = len(noted) - steps.counted["proposed"]
+            steps.counted["proposed"] = sum(each.is_new for each in noted)
+            steps.counted["repeated"] = sum(each.is_raised for each in noted)
             await store.end(tx, run, "done", steps.counted)
             return Extracted(
                 run=await store.run(tx, run),
-                rules=await store.rules(tx, [rule_id for rule_id, _ in noted]),
+                rules=await store.rules(tx, [each.id for each in noted]),
             )
 
     async def _try(self, asked: Asked, prompt_text: str | None = None) -> Tried:
@@ -97,7 +97,7 @@ class Extractor:
             material = await self._gather(asked)
             if prompt_text is not None and material.prompt is not None:
                 material.prompt = material.prompt.model_copy(update={"prompt_text": prompt_text})
-            outcome = await self._finder.find(material, steps)
+            outcome = await self._finder.find(run, material, steps)
             async with self._acting(asked) as tx:
                 await store.end(tx, run, "done", steps.counted)
                 ended = await store.run(tx, run)

@@ -76,14 +76,14 @@ class Finder:
     def made_by(self) -> str:
         return self._llm.name or BY_RULES
 
-    async def find(self, material: Material, steps: Steps) -> Outcome:
+    async def find(self, run: UUID, material: Material, steps: Steps) -> Outcome:
         """The rules that are new or have new evidence, the surest first."""
         steps.counted |= {**material.counted(), "made_by": self.made_by}
         if not material.new:
             return Outcome()
         steps.counted["tokens_whole"] = await asyncio.to_thread(material.tokens_whole)
         if self._llm.configured:
-            return await self._ask(material, steps)
+            return await self._ask(run, material, steps)
         settled = partial(_proposed, material)
         findings = await asyncio.to_thread(settled)
         resting_on = _evidence_of(findings)
@@ -110,7 +110,7 @@ class Finder:
             made_by=self.made_by,
         )
 
-    async def _ask(self, material: Material, steps: Steps) -> Outcome:
+    async def _ask(self, run: UUID, material: Material, steps: Steps) -> Outcome:
         prompt = _prompt(material)
         net = await asyncio.to_thread(cast, material)
         asked = await self._questions(material, net)
@@ -122,6 +122,7 @@ class Finder:
             self._llm,
             Caller.user(material.asked.user_id),
             material.asked.workspace,
+            run,
             material.shown,
             prompt.min_confidence,
         )

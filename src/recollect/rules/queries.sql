@@ -59,7 +59,7 @@ update extraction_runs set seen_at = clock_timestamp() where id = %(id)s and sta
 
 -- note_rules
 -- Write down what an extraction found.
-select nth, id, is_new from private.note_rules(%(run)s, %(rules)s::jsonb, %(read)s::uuid[]) order by nth
+select id, is_new, is_raised from private.note_rules(%(run)s, %(rules)s::jsonb, %(read)s::uuid[]) order by nth
 
 -- end_extraction
 -- Say what became of an extraction.

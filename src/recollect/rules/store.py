@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from recollect.db.queries import Queries
@@ -14,6 +14,14 @@ from recollect.rules.models import KnownRule, Prompt, Rule, Run
 queries = Queries(__package__)
 
 MAX_KNOWN = 10_000
+
+
+class Noted(NamedTuple):
+    """What became of a finding: a rule that is new, or one that has more evidence than before."""
+
+    id: UUID
+    is_new: bool
+    is_raised: bool
 
 
 async def known_rules(tx: Transaction, user_id: UUID, workspace: UUID | None) -> list[KnownRule]:
@@ -47,10 +55,10 @@ async def run(tx: Transaction, run_id: UUID) -> Run:
 
 async def note(
     tx: Transaction, run_id: UUID, found: Sequence[Mapping[str, Any]], read: Sequence[UUID]
-) -> list[tuple[UUID, bool]]:
-    """Write down what was found; of each its id, and whether it is new."""
+) -> list[Noted]:
+    """Write down what was found."""
     parameters = {"run": run_id, "rules": json.dumps(list(found)), "read": list(read)}
-    return [(row["id"], row["is_new"]) for row in await tx.all(queries.note_rules, parameters)]
+    return [Noted(**row) for row in await tx.all(queries.note_rules, parameters)]
 
 
 async def end(
