@@ -203,8 +203,8 @@ async def test_what_a_killed_worker_spent_is_on_record_without_what_others_did(
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as superuser:
         await superuser.execute("update extraction_runs set seen_at = now() - interval '1 hour'")
         await superuser.execute(
-            "insert into model_calls (user_id, part_of, purpose, provider, model, input_tokens,"
-            " output_tokens) select %s, each, 'rules.extract', 'anthropic', 'some', 70, 7 from unnest(%s::uuid[]) each",
+            "insert into model_calls (user_id, purpose, provider, model, input_tokens, output_tokens, part_of)"
+            " select %s, 'rules.extract', 'anthropic', 'some', 70, 7, unnest(%s::uuid[])",
             (ana.id, [run, uuid4()]),
         )
     await begin(ana)
