@@ -54,8 +54,7 @@ async def test_nobody_is_told_what_a_colleague_has_agreed_to(ana: Person, ben: P
     workspace = await together(ana, ben)
 
     async def told(who: Person, where: UUID | None) -> bool:
-        asked = {"user_id": ana.id, "workspace": where}
-        return bool((await who.do(lambda tx: tx.one(queries.may_analyse, asked)))["is_agreed"])
+        return await who.do(lambda tx: who.histories.may_analyse(tx, ana.id, where))
 
     for where in (None, workspace):
         assert await told(ana, where)
@@ -203,7 +202,8 @@ async def test_what_a_killed_worker_spent_is_on_record_without_what_others_did(
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as superuser:
         await superuser.execute("update extraction_runs set seen_at = now() - interval '1 hour'")
         await superuser.execute(
-            "insert into model_calls (user_id, purpose, provider, model, input_tokens, output_tokens, part_of)"
+            "insert into model_calls"
+            " (user_id, purpose, provider, model, input_tokens, output_tokens, part_of)"
             " select %s, 'rules.extract', 'anthropic', 'some', 70, 7, unnest(%s::uuid[])",
             (ana.id, [run, uuid4()]),
         )

@@ -11,7 +11,7 @@ from recollect.rules.learning.clustering import Statement
 from recollect.rules.learning.listening import Listened, Listener, Scored
 from recollect.rules.learning.repetition import Rarity
 from recollect.rules.learning.scoring import fitted
-from recollect.rules.learning.voice import own_words
+from recollect.rules.learning.voice import own_voice
 from recollect.rules.material import Material
 
 # Less than what it takes alone: four of five rules are in the net, and half of what is in it are rules.
@@ -100,4 +100,4 @@ def _candidate(heard: Listened, index: int) -> Candidate:
 
 
 def voice_of(turn: Turn, before: Turn | None) -> str:
-    return own_words(turn.text, before.text if before and before.role == "assistant" else "")
+    return own_voice(turn.text, before.text if before and before.role == "assistant" else "")

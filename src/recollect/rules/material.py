@@ -133,9 +133,7 @@ def place_of(evidence: Evidence) -> Place:
 
 async def gather(tx: Transaction, histories: Histories, asked: Asked) -> Material:
     """All that an extraction has to know; an error if it asks for what is not there or not agreed to."""
-    if not (await tx.one(queries.may_analyse, {"user_id": asked.user_id, "workspace": asked.workspace}))[
-        "is_agreed"
-    ]:
+    if not await histories.may_analyse(tx, asked.user_id, asked.workspace):
         raise NotAllowed("Nobody's chats are read for rules before they have agreed to it.")
     known = await store.known_rules(tx, asked.user_id, asked.workspace)
     material = Material(asked, await _prompt(tx, asked), known)

@@ -45,10 +45,6 @@ select pg_advisory_xact_lock(hashtextextended('recollect: rules of ' || coalesce
 -- In which workspace each of these chats of a user is.
 select id, workspace_id from chat_histories where user_id = %(user_id)s and id = any (%(ids)s::uuid[])
 
--- may_analyse
--- Whether somebody has agreed that their chats are read for rules.
-select private.may_analyse(%(user_id)s, %(workspace)s) as is_agreed
-
 -- begin_extraction
 -- Begin to read somebody's chats for rules.
 select private.begin_extraction(%(user_id)s, %(workspace)s, %(origin)s, %(lease)s) as id

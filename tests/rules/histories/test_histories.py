@@ -39,6 +39,24 @@ async def test_a_chat_is_kept_with_all_that_was_said(ana: Person) -> None:
     assert turns[0].language == "english"
 
 
+async def test_a_turn_knows_its_language_if_its_words_tell_it(ana: Person) -> None:
+    said = [
+        "Bitte nutze immer Tabs, und keine Leerzeichen.",
+        "Okay.",
+        "Nigdy nie zmieniaj tego pliku, ale zawsze uruchamiaj testy.",
+        "Okay.",
+        "请不要使用英文写注释",
+        "Okay.",
+        "src/shop/cart.py:31",
+    ]
+    [chat_id] = (await ana.add(chat(*said))).ids
+    assert chat_id is not None
+
+    languages = [turn.language for turn in await ana.turns(chat_id) if turn.role == "user"]
+
+    assert languages == ["german", "polish", "chinese", None]
+
+
 async def test_the_same_again_changes_nothing(ana: Person) -> None:
     first = await ana.add(chat(*SAID))
     [before] = await ana.chats()
@@ -258,12 +276,13 @@ async def test_what_is_read_back_is_what_was_given(ana: Person) -> None:
 async def test_what_was_analysed_is_not_new(ana: Person, analyse: Callable[[], Awaitable[None]]) -> None:
     ids = (await ana.add(chat(*SAID[:2]), chat("Else.", session="two"))).ids
     await analyse()
-    assert await ana.read(only_new=True) == []
+    assert [stored.new for stored in await ana.read()] == [frozenset(), frozenset()]
 
     await ana.add(chat(*SAID))
-    [grown] = await ana.read(only_new=True)
+    [grown, other] = await ana.read()
 
     assert (grown.id, grown.new) == (ids[0], frozenset({2, 3}))
+    assert (other.id, other.new) == (ids[1], frozenset())
     assert tuple(turn.text for turn in grown.chat.turns) == SAID
 
 

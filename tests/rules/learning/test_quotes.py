@@ -9,7 +9,7 @@ from recollect.rules.chats.models import Turn
 from recollect.rules.learning.clauses import LONGEST_CLAUSE, clauses_in
 from recollect.rules.learning.features import listen
 from recollect.rules.learning.pipeline import propose
-from recollect.rules.learning.voice import own_words
+from recollect.rules.learning.voice import own_voice
 from tests.rules.learning.talk import chat
 
 PIECES = st.sampled_from(
@@ -27,7 +27,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=20), max_size=25).map("".join)
 
 @given(TEXTS, TEXTS)
 def test_what_is_blanked_out_keeps_its_place(text: str, before: str) -> None:
-    shown = own_words(text, before)
+    shown = own_voice(text, before)
     assert len(shown) == len(text)
     assert all(left in (right, " ") for left, right in zip(shown, text, strict=True))
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from recollect.engine.language import language_of
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.chats.transcript import storable
+from recollect.rules.learning.cues import language_told
 from recollect.rules.masking import mask
 
 # Masking may make a text longer: these are what the columns hold.
@@ -38,7 +38,7 @@ class Ready:
 def ready(turn: Turn, digest: bytes) -> Ready:
     text = mask(turn.text).text[:MAX_TEXT]
     doing = mask(turn.doing).text[:MAX_DOING] if turn.doing else ""
-    language = language_of(text[:TELLING]) if turn.role == "user" else None
+    language = language_told(text[:TELLING]) if turn.role == "user" else None
     # What was masked when the text was cut counts too.
     kinds = tuple(_MASKED.findall(f"{text}\n{doing}"))
     return Ready(replace(turn, text=text, doing=doing), digest, language, kinds)

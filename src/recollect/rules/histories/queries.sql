@@ -83,12 +83,10 @@ where t.user_id = %(user_id)s and t.chat_id = %(id)s and t.number > %(after)s or
 delete from chat_histories c where c.user_id = %(user_id)s and c.id = %(id)s
 
 -- chats_to_read
--- The next chats to learn from, the earliest imported first: all, those named, or those with something new.
+-- The next chats to learn from, the earliest imported first: all or those named.
 select c.id, c.source, c.file, c.session, c.project, c.author, c.title, c.started_at from chat_histories c
 where c.user_id = %(user_id)s and c.workspace_id is not distinct from %(workspace)s::uuid and c.id > %(after)s::uuid
   and (%(ids)s::uuid[] is null or c.id = any (%(ids)s))
-  and (not %(only_new)s or exists (
-    select from chat_turns t where t.user_id = %(user_id)s and t.chat_id = c.id and t.analysed_in is null))
 order by c.id limit %(limit)s
 
 -- turns_to_read

@@ -172,11 +172,10 @@ class Histories:
         workspace: UUID | None = None,
         *,
         chat_ids: Sequence[UUID] | None = None,
-        only_new: bool = False,
     ) -> AsyncIterator[Stored]:
-        """A user's own chats, or those in a workspace, whole: all, those named, or those with new turns.
-        One that is very long comes in parts."""
-        return store.read(tx, user_id, workspace, chat_ids, only_new=only_new)
+        """A user's own chats, or those in a workspace, whole: all or those named. One that is very long comes
+        in parts."""
+        return store.read(tx, user_id, workspace, chat_ids)
 
     async def consent(
         self,

@@ -97,10 +97,10 @@ async def add_turns(tx: Transaction, owner: Owner, turns: Sequence[tuple[UUID, R
 
 
 async def read(
-    tx: Transaction, user_id: UUID, workspace: UUID | None, chat_ids: Sequence[UUID] | None, *, only_new: bool
+    tx: Transaction, user_id: UUID, workspace: UUID | None, chat_ids: Sequence[UUID] | None
 ) -> AsyncIterator[Stored]:
     """Chats with their turns, so many rows at a time."""
-    parameters = {"user_id": user_id, "workspace": workspace, "only_new": only_new, "limit": CHATS_AT_ONCE}
+    parameters = {"user_id": user_id, "workspace": workspace, "limit": CHATS_AT_ONCE}
     ids = None if chat_ids is None else list(chat_ids)
     after = _LOWEST
     while rows := await tx.all(queries.chats_to_read, {**parameters, "ids": ids, "after": after}):

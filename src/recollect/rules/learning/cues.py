@@ -28,7 +28,7 @@ from re import Pattern
 from typing import Any
 
 from recollect.engine.language import CLEARLY, DEFAULT, fold, languages_of, uncommon, words_of
-from recollect.rules.learning.clauses import Clause
+from recollect.rules.learning.clauses import Clause, clauses_in
 
 # English first: it is the one in doubt, since the words of the trade are English everywhere.
 SPACED = (
@@ -166,6 +166,14 @@ def language_of(clauses: Sequence[Clause]) -> str:
         return likely[0]
     telling = clauses[:_TELLING_CLAUSES]
     return max(likely, key=lambda name: sum(len(tongue(name).cues_in(clause)) for clause in telling))
+
+
+def language_told(text: str) -> str | None:
+    """The language of a text, if it tells any."""
+    if languages_likely(text) == SPACED:
+        return None
+    found = language_of(clauses_in(text, text))
+    return None if found == UNKNOWN else found
 
 
 @cache

@@ -10,7 +10,7 @@ from recollect.rules.chats.models import Turn
 from recollect.rules.learning.chores import chores_in
 from recollect.rules.learning.clauses import LONGEST_CLAUSE, Clause, clauses_in
 from recollect.rules.learning.cues import language_of, tongue
-from recollect.rules.learning.voice import own_words
+from recollect.rules.learning.voice import own_voice
 
 _RULE_FILE = re.compile(
     r"\b(?:claude|agents?|gemini|conventions|guidelines)\.md\b|\.mdc\b|\.(?:cursor|windsurf|cline)rules\b"
@@ -65,7 +65,7 @@ class Heard:
 
 def listen(turn: Turn, before: str = "") -> list[Heard]:
     """The clauses of a turn that could ask for something. ``before`` is what the assistant had just said."""
-    shown = own_words(turn.text, before)
+    shown = own_voice(turn.text, before)
     clauses = clauses_in(turn.text, shown)
     if not clauses:
         return []

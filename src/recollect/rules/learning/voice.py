@@ -95,7 +95,7 @@ _BLANK = re.compile(r"[^\n]")
 _LEADING = re.compile(r"^[\s>*#\d.)-]+")
 
 
-def own_words(text: str, said_before: str = "") -> str:
+def own_voice(text: str, said_before: str = "") -> str:
     """The text with everything that is not the user's own blanked out, each character in its place."""
     shown = text
     if "<" in text:
