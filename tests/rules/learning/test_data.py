@@ -11,7 +11,9 @@ from recollect.rules import learning
 from recollect.rules.chats.models import Turn
 from recollect.rules.learning.cues import KINDS, LANGUAGES, tongue
 from recollect.rules.learning.features import listen
+from recollect.rules.learning.listening import Listener
 from recollect.rules.learning.scoring import fitted
+from tests.rules.learning.talk import chat
 
 
 def test_every_file_of_cues_belongs_to_a_language() -> None:
@@ -21,7 +23,10 @@ def test_every_file_of_cues_belongs_to_a_language() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_language_has_every_cue(language: str) -> None:
-    assert [kind for kind, _ in tongue(language).cues] == list(KINDS)
+    told = tomllib.loads((files(learning) / "tongues" / f"{language}.toml").read_text("utf-8"))
+    assert [kind for kind in KINDS if not told.get(kind, "").strip()] == []
+    assert told.keys() <= {*KINDS, "nod", "wording", "phrasing", "common", "unspaced", "variants"}
+    assert not any(pattern.search("") for _, pattern in tongue(language).cues)
 
 
 def test_a_feature_pulls_the_way_that_its_reason_says() -> None:
@@ -29,16 +34,28 @@ def test_a_feature_pulls_the_way_that_its_reason_says() -> None:
     del told["threshold"]
     for name, each in told.items():
         assert each["why"].endswith("."), name
-        assert abs(each["weight"] - each["expected"]) < 1.5, name
+        assert each["weight"] * each["expected"] > 0, name
 
 
-def test_every_feature_that_is_noticed_has_a_weight() -> None:
-    said = (
-        "No! Why did you NEVER, yet again, in line 3, follow our rule in AGENTS.md instead? "
-        "Can you always do it on the page? " * 20
-    )
-    for heard in listen(Turn("user", said, None, 0, doing="Edit")):
-        assert heard.features.keys() <= fitted().weights.keys()
+SAID = (
+    "From now on we always use tabs instead of spaces, and note that in AGENTS.md.",
+    "You must not touch all the files.",
+    "Make sure that you NEVER commit before I have approved it, please.",
+    "Why did you change line 3 again? I told you to ask me first.",
+    "You used spaces. We prefer tabs. For now, fix only this one. Is the parser done?",
+    "Don't use print for logging.",
+    "The user should see a button on the page, 20px wide.",
+    "Can you write tests for the importer?\n" + "a line of a log\n" * 20,
+    "Please add tests for the parser. Make sure that you NEVER commit before I have approved it.",
+)
+
+
+def test_every_feature_has_a_weight_and_every_weight_a_feature() -> None:
+    turns = chat(*SAID)
+    noticed = {
+        name for turn in Listener().chat(turns) for scored in turn.clauses for name in scored.heard.features
+    }
+    assert noticed == fitted().weights.keys()
 
 
 @pytest.mark.parametrize(
