@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -106,7 +107,8 @@ class NewRuleSettings(RuleSettings):
 )
 async def add_chats(wanted: NewChats, tx: Writing, recollect: Recollect) -> Any:
     user_id = await recollect.histories.author(tx)
-    parts = [each.parts for each in wanted.chats]
+    # Off the event loop: what is cut short is masked first, and masking a megabyte takes a while.
+    parts = await asyncio.to_thread(lambda: [each.parts for each in wanted.chats])
     imported = await recollect.histories.add(
         tx,
         user_id,

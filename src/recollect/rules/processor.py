@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -66,7 +67,7 @@ class SharedMemoryProcessor:
         session, place = (chat, {}) if isinstance(chat, str) else (chat.session, _place_of(chat))
         if not 1 <= len(session) <= MAX_SESSION:
             raise InvalidInput(f"chat_history_id: between 1 and {MAX_SESSION} characters.")
-        chats = list(from_application(session, map(dict, messages)))
+        chats = await asyncio.to_thread(lambda: list(from_application(session, map(dict, messages))))
         async with self._tenancy.acting_as(Caller.user(owner)) as tx:
             ids = (await self._histories.add(tx, owner, chats, **place)).ids
         return next(filter(None, ids), None)

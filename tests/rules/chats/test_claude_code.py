@@ -259,3 +259,40 @@ def test_a_very_long_chat_comes_in_parts_with_numbers_going_on(read: Read, write
     assert len(found.chats) == 2
     assert len({chat.session for chat in found.chats}) == 1
     assert [turn.number for chat in found.chats for turn in chat.turns] == list(range(400))
+
+
+def test_words_beside_the_result_of_a_tool_are_the_users(read: Read, write: Write) -> None:
+    block = {"type": "tool_result", "tool_use_id": "call-1", "content": [{"type": "text", "text": "a.py"}]}
+    beside = entry("user", [block, {"type": "text", "text": "No: never list files here."}])
+    alone = entry("user", [block, {"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"}])
+    assert read(write("a.jsonl", [user("go"), tool("Bash"), beside, alone])).said == [
+        "go",
+        "No: never list files here.",
+    ]
+
+
+def test_of_queued_commands_only_those_without_words_say_nothing(read: Read, write: Write) -> None:
+    queued = ["/tmp fills up, never write there", "/review always check the tests too", "/clear"]
+    steps = [user("go"), *(queue("enqueue", text) for text in queued)]
+    assert read(write("a.jsonl", steps)).said == ["go", *queued[:2]]
+
+
+def test_what_another_file_goes_on_from_was_said_there(read: Read, write: Write) -> None:
+    begun = user("list the routes", uuid="one")
+    answer = assistant("Two.", uuid="two", parentUuid="one")
+    left = user("never use tabs", uuid="three", parentUuid="two")
+    instead = user("use spaces", uuid="four", parentUuid="two")
+    onwards = user("go on from there", uuid="five", parentUuid="three")
+    first = write("a.jsonl", [begun, answer, left, instead])
+    second = write("b.jsonl", [begun, answer, left, onwards])
+    assert read(first, second).said == ["list the routes", "use spaces", "never use tabs", "go on from there"]
+
+
+def test_a_session_that_begins_with_a_large_picture_is_known(read: Read, write: Write) -> None:
+    picture = {"type": "image", "source": {"type": "base64", "data": "A" * 400_000}}
+    shown = entry("user", [{"type": "text", "text": "copy this"}, picture])
+    first = {name: shown[name] for name in ("uuid", "sessionId", "cwd", "timestamp", "type", "message")}
+    assert read(write("a.jsonl", [first, user("never copy pixels")])).said == [
+        "copy this",
+        "never copy pixels",
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from recollect.rules.chats.sameness import places
 from tests.rules.chats.conftest import Read, Write
 
 
@@ -151,3 +152,28 @@ def test_a_damaged_compressed_rollout_is_reported(read: Read, write: Write) -> N
     found = read(write("rollout-1.jsonl.zst", packed[:10] + b"\xff" * 40))
     assert not found.chats
     assert "damaged" in found.reasons
+
+
+def test_a_fork_repeats_what_was_said_before_it(read: Read, write: Write) -> None:
+    def at(minute: int, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**step, "timestamp": f"2026-03-01T10:{minute:02}:00.000Z"} for step in steps]
+
+    begun = [META, *said_twice("user", "list the routes"), *said_twice("assistant", "Two.")]
+    fork = {**META, "payload": {**META["payload"], "id": "thread-2", "forked_from_id": "thread-1"}}
+    onwards = said_twice("user", "never use tabs")
+    (first,) = read(write("rollout-1.jsonl", at(0, begun))).chats
+    (forked,) = read(write("rollout-2.jsonl", [*at(7, [fork, *begun]), *at(8, onwards)])).chats
+
+    assert (first.session, forked.session) == ("thread-1", "thread-2")
+    assert [*places(forked)][:2] == [*places(first)]
+    assert [turn.text for turn in forked.turns] == ["list the routes", "Two.", "never use tabs"]
+
+
+def test_old_items_may_begin_with_a_tag_that_the_user_typed(read: Read, write: Write) -> None:
+    steps = [
+        META,
+        item("user", "<environment_context>cwd</environment_context>"),
+        item("user", "<div> must never be used"),
+        item("assistant", "Agreed."),
+    ]
+    assert read(write("rollout-1.jsonl", steps)).said == ["<div> must never be used"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 
 from recollect.rules.chats.cursor_markdown import is_export
+from recollect.rules.chats.finding import read_chats
+from recollect.rules.chats.models import Skipped
+from recollect.rules.chats.sameness import places
 from tests.rules.chats.conftest import Read, Write
 
 
@@ -397,3 +401,29 @@ def test_exports_in_one_file_are_chats_of_their_own_and_notes_are_nobodys(read: 
         ["list them", "Two."],
         ["never push"],
     ]
+
+
+def test_a_database_is_read_on_by_whichever_thread(tmp_path: Path) -> None:
+    bubble = {"type": 1, "text": "hello"}
+    values = {f"composerData:c{number}": {"conversation": [bubble]} for number in range(3)}
+    skipped: list[Skipped] = []
+    path = database(tmp_path / "state.vscdb", values)
+    chats = read_chats([path], report=skipped.append, progress=lambda *_: None)
+    read = []
+    for _ in values:
+        with ThreadPoolExecutor(1) as another:
+            read.append(another.submit(next, chats).result().session)
+    assert (read, skipped) == (["c0", "c1", "c2"], [])
+
+
+def test_a_question_is_the_same_before_and_after_it_was_answered(read: Read, tmp_path: Path) -> None:
+    question = {"type": 1, "text": "never push"}
+    answer = {"type": 2, "text": "Agreed.", "timingInfo": {"clientRpcSendTime": 1_772_000_060_000}}
+    begun = [{"type": 1, "text": "list the routes"}, {"type": 2, "text": "Two."}, question]
+    before, after = (
+        database(tmp_path / f"{nth}.vscdb", {"composerData:c1": {"conversation": bubbles}})
+        for nth, bubbles in enumerate((begun, [*begun, answer]))
+    )
+    ((asked,), (answered,)) = (read(path).chats for path in (before, after))
+    assert answered.turns[2].at is not None
+    assert [*places(answered)][:3] == [*places(asked)]

@@ -198,3 +198,27 @@ def test_messages_are_read_in_every_shape(read: Read, write: Write, messages: li
     assert [turn.text for turn in chat.turns] == ["list the routes", "never push"]
     assert chat.turns[-1].doing == "run git push"
     assert chat.author == ("ana" if messages is OPENAI else None)
+
+
+def asking(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def test_what_stands_before_a_fault_is_read(read: Read, write: Write) -> None:
+    whole = ",".join(json.dumps(asking(f"never {number}")) for number in range(30))
+    found = read(write("all.json", f"[{whole}, oops]"))
+    assert len(found.said) == 30
+    assert "after 30 conversations" in found.reasons
+
+
+def test_lines_are_read_however_long_the_first_is(read: Read, write: Write) -> None:
+    path = write(
+        "all.jsonl",
+        [asking("a" * 60_000 + " b" * 150_000), asking("never push"), asking("ok")],
+    )
+    assert read(path).said[1:] == ["never push", "ok"]
+
+
+def test_lines_are_read_though_the_first_is_broken(read: Read, write: Write) -> None:
+    lines = '{"role": "user", "content": "cut o\n' + '{"role": "user", "content": "never push"}\n'
+    assert read(write("all.jsonl", lines)).said == ["never push"]

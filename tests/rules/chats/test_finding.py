@@ -259,7 +259,7 @@ def test_a_line_of_very_many_objects_is_left_out_and_memory_stays_small(read: Re
     path = write("a.jsonl", one("one") + many + one("two"))
     found, peak = traced(read, path)
     assert found.said == ["one", "two"]
-    assert "more than 500,000 objects" in found.reasons
+    assert "too many objects" in found.reasons
     assert peak < 60_000_000
 
 
@@ -279,3 +279,19 @@ def test_an_export_is_held_one_conversation_at_a_time(read: Read, write: Write) 
 
 def _streamed(path: Path) -> Iterator[Chat]:
     return read_chats([path], report=lambda _: None, progress=lambda *_: None)
+
+
+def test_keys_without_end_take_no_room(read: Read, write: Write) -> None:
+    keys = ",".join(f'"{number}{"k" * 1_000_000}":1' for number in range(60))
+    path = write("a.json", f'[{{"messages": [{{"role": "user", "content": "one"}}], {keys}}}]')
+    found, peak = traced(read, path)
+    assert "larger than 32 MB" in found.reasons
+    assert peak < 60_000_000
+
+
+def test_a_line_of_very_many_texts_is_left_out(read: Read, write: Write) -> None:
+    many = b'{"type":"user","x":[' + b'"ab",' * 1_600_000 + b"0]}\n"
+    found, peak = traced(read, write("a.jsonl", one("one") + many + one("two")))
+    assert found.said == ["one", "two"]
+    assert "too many objects, lists or texts" in found.reasons
+    assert peak < 60_000_000

@@ -32,6 +32,10 @@ PLAN = "Implement the plan as specified, it is attached for your reference. Do N
         ENDED.replace("task", "agent"),
         "<turn_aborted>\nAlways ask before you go on.\n</turn_aborted>",
         "<skills_instructions>Always round up.</skills_instructions>",
+        "<user-prompt-submit-hook>Always round up.</user-prompt-submit-hook>",
+        "<always_applied_workspace_rules>Always round up.</always_applied_workspace_rules>",
+        "# AGENTS.md instructions for /srv/shop\n\nAlways round up.",
+        '<teammate-message from="planner">Always round up.</teammate-message>',
         "[Request interrupted by user for tool use]\n[Request interrupted by user]",
         "<command-name>/exit</command-name>\n  <command-message>exit</command-message>\n"
         "  <command-args></command-args>",
@@ -47,6 +51,8 @@ def test_what_a_program_writes_in_the_users_place_is_not_theirs(text: str) -> No
         ERROR + "Fix it, verify, and then give a concise explanation. Never round up.",
         "## User Input\n\n```text\nNever round up.\n```\n\nYou **MUST** consider it.\n\nAlways ask.",
         "[Request interrupted by user for tool use]\nNever round up.",
+        "<timestamp>Nov 5, 2026, 3:04 PM (UTC+1)</timestamp>\n<user_query>\nNever round up.\n</user_query>",
+        "<git_status>M a.py</git_status>\n<user_query>Never round up.</user_query>",
         "<attached_files>" + "x = 1\n" * 100_000 + "</attached_files>\nNever round up.",
         ENDED + "Read the output file to retrieve the result: /tmp/task.output\nNever round up.",
     ],
@@ -63,6 +69,7 @@ def test_what_the_user_added_to_it_is_theirs(text: str) -> None:
         "Automation: it is about time that we had some.",
         "## User Input\n\nis the heading to use from now on.",
         "@agent Try Again, but never round up.",
+        "Use <timestamp> for the column, never <date>. Close it with </timestamp> please.",
         "<command-line> arguments come first, always.",
     ],
 )

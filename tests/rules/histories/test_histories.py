@@ -96,6 +96,18 @@ async def test_a_resumed_session_without_times_is_known_after_its_first_turn(ana
     assert (resumed.turns, resumed.known_turns) == (2, 3)
 
 
+async def test_an_applications_sessions_may_begin_alike(ana: Person) -> None:
+    said = ("Book a table.", "For when?", "Tomorrow, and always by the window.")
+    monday, tuesday = (
+        replace(chat(*words, session=session, start=None), format="api")
+        for words, session in ((said, "monday"), ((*said, "Done."), "tuesday"))
+    )
+    await ana.add(monday)
+    imported = await ana.add(tuesday)
+    again = await ana.add(tuesday)
+    assert (imported.turns, imported.known_turns, again.turns) == (4, 0, 0)
+
+
 async def test_a_second_export_with_other_times_is_known_by_its_session(ana: Person) -> None:
     said = ("Fix the cart.", "Done.", "Run the tests.", "Done.", "Run the tests.", "Done.")
     later = NOON + timedelta(minutes=3)

@@ -18,7 +18,9 @@ _ENTRY = re.compile(
     rb'"type":\s?"(?:user|assistant|queue-operation|queued_command|summary|ai-title|custom-title)"|"subtype":\s?"compact'
 )
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_COMMAND = re.compile(r"/[\w:-]+(\s|$)")
+_BARE_COMMAND = re.compile(r"/[\w:-]+\s*")
+# A block of text among others; most are inside the result of a tool.
+_TEXT_BESIDE = re.compile(rb'[}\]]\s?,\s?\{"type":\s?"text"|"content":\s?\[\{"type":\s?"text"')
 _REASON = re.compile(
     r"the user said:\s*(.+?)(?:\n\nNote: The user's next message|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -29,7 +31,7 @@ _ACCEPTED_PLAN = "Implement the following plan:\n"
 
 def _wanted(line: bytes) -> bool:
     """Whether a line can hold a turn, found without decoding it. Most bytes are results of tools."""
-    if b'"tool_use_id"' in line and b"user said:" not in line:
+    if b'"tool_use_id"' in line and b"user said:" not in line and not _TEXT_BESIDE.search(line):
         return False
     # A line that is cut off is wanted too: it is to be reported.
     return _ENTRY.search(line) is not None or not line.rstrip().endswith(b"}")
@@ -42,6 +44,7 @@ def read(source: Source, report: Report, seen: set[int]) -> Iterator[Chat]:
         reading.take(entry)
         for part in reading.transcript.full_part():
             reading.prompts.clear()
+            reading.keys.clear()
             yield part
     reading.say_what_still_waits()
     if reading.sidechain and reading.transcript.count == 0:
@@ -59,6 +62,8 @@ class _Reading:
         self._queue: deque[tuple[str, object]] = deque(maxlen=100)
         # After which entry of this part a prompt came, and as which turn.
         self.prompts: dict[int, int] = {}
+        # By which each turn of this part is known when another file repeats it.
+        self.keys: dict[int, int] = {}
 
     def take(self, entry: Json) -> None:
         """Take one line of the file."""
@@ -95,6 +100,7 @@ class _Reading:
             self.transcript.pass_over(text)
             return
         self._seen.add(key)
+        self.keys[self.transcript.count] = key
         self.transcript.say(role, text, moment(entry.get("timestamp")), kind)
 
     def _user(self, entry: Json) -> None:
@@ -117,6 +123,9 @@ class _Reading:
             return
         if (earlier := self.prompts.get(hash(parent))) is not None:
             self.transcript.go_back_to(earlier)
+            # Another file may go on from there.
+            for number in [number for number in self.keys if number >= earlier]:
+                self._seen.discard(self.keys.pop(number))
         self.prompts[hash(parent)] = self.transcript.count
 
     def _assistant(self, entry: Json) -> None:
@@ -156,7 +165,7 @@ class _Reading:
 
     def _say_queued(self, text: str, at: object) -> None:
         # The program queues notices about its own tasks as well.
-        if text.startswith('{"task_id"') or _COMMAND.match(text):
+        if text.startswith('{"task_id"') or _BARE_COMMAND.fullmatch(text):
             return
         if not self.transcript.said_lately("user", text):
             self.transcript.say("user", text, moment(at), "queued")

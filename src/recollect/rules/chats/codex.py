@@ -21,7 +21,7 @@ _NOT_WANTED = re.compile(
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 # An editor writes what is open in it before what the user typed.
 _REQUEST = "## My request for Codex:"
-_CONTEXT = ("# AGENTS.md instructions", "<")
+_CONTEXT = "# AGENTS.md instructions"
 
 
 def _wanted(line: bytes) -> bool:
@@ -65,7 +65,9 @@ class _Reading:
         origin = meta.get("source")
         if meta.get("thread_source") == "subagent" or (isinstance(origin, dict) and "subagent" in origin):
             raise Unreadable("The file has a subagent's work, which nobody said.")
-        # A session that was forked repeats the line of the first.
+        if self._known and not self.transcript.count:
+            # One that was forked repeats the lines of the first, above all else that was said there.
+            self.transcript.forked_from = a_text(meta.get("id"))
         if not self._known:
             self._known = True
             self.transcript.session = a_text(meta.get("id")) or self.transcript.session

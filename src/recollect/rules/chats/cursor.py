@@ -16,7 +16,6 @@ from recollect.rules.chats.shapes import Json, a_list, a_text, an_object
 from recollect.rules.chats.sources import (
     BUFFER,
     LONGEST_LINE,
-    MOST_PARTS,
     Report,
     Source,
     TooManyParts,
@@ -58,7 +57,8 @@ def read(source: Source, report: Report) -> Iterator[Chat]:
     _tell_of_unsaved(source.path, report)
     address = f"file:{quote(str(source.path.resolve()))}?mode=ro&immutable=1"
     try:
-        with closing(sqlite3.connect(address, uri=True)) as connection:
+        # One thread at a time reads on, but not always the same.
+        with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             # Not by length(), which has to read a text whole, and ends at its first NUL.
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_LINE)
@@ -181,7 +181,7 @@ class _Database:
         except sqlite3.DataError:
             reason = f"is longer than {LONGEST_LINE >> 20} MB"
         except TooManyParts:
-            reason = f"has more than {MOST_PARTS:,} objects and lists"
+            reason = "has too many objects, lists or texts"
         except (ValueError, RecursionError):
             return {}
         self._report(Skipped(self._source.name, f"The value {key[:100]} {reason} and was left out."))

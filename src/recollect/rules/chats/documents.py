@@ -39,11 +39,17 @@ _TOO_LARGE = object()
 
 def _built(stream: BinaryIO) -> Iterator[Any]:
     events: Any = ijson.sendable_list()
-    parser = ijson.basic_parse_coro(events, use_float=True)
+    # Several values at the top are a file of lines, of which the first was too long to know it by.
+    parser = ijson.basic_parse_coro(events, use_float=True, multiple_values=True)
     builder = _Builder()
     silent = 0
     while chunk := stream.read(_CHUNK):
-        parser.send(chunk)
+        try:
+            parser.send(chunk)
+        except ijson.JSONError:
+            # What comes before a fault is as good as it was.
+            yield from builder.take(events)
+            raise
         # The parser holds a string until its end.
         silent = 0 if events else silent + len(chunk)
         if silent > LARGEST_VALUE:
@@ -71,6 +77,7 @@ class _Builder:
         for event, value in events:
             self._size += _EVENT_SIZE
             if event == "map_key":
+                self._size += len(value)
                 self._key = value
             elif event in {"start_map", "start_array"}:
                 self._start({} if event == "start_map" else [])

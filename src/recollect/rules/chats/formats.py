@@ -36,6 +36,7 @@ _OTHER = {
     b"%PDF": "This is a PDF; export the chat in another format.",
 }
 _UNKNOWN = "The file has none of the formats of chats that can be read, or another version of one."
+_CLAUDE_CODE_KEYS = {"sessionId", "leafUuid", "parentUuid"}
 _CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
 
@@ -80,14 +81,20 @@ def _of_json(head: str) -> str | None:
 
 def _of_lines(head: str) -> str | None:
     """The format of a file with an object in each line; the first lines may be broken."""
+    begun_with_a_message = False
     for number, line in enumerate(head.strip().split("\n")[:200]):
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
+            keys = _keys(line)
+            begun_with_a_message = begun_with_a_message or "role" in keys
+            # A first turn may have a picture of megabytes in it.
+            if keys & _CLAUDE_CODE_KEYS:
+                return claude_code.FORMAT
             continue
         found = _of_entry(entry) if isinstance(entry, dict) else None
         # A message in a later line may be part of a document that is spread over lines.
-        if found and not (found == messages.LINES and number > 0):
+        if found and (found != messages.LINES or number == 0 or begun_with_a_message):
             return found
     return None
 
@@ -98,7 +105,7 @@ def _of_entry(entry: Json) -> str | None:
         return codex.FORMAT
     if "record_type" in entry or {"id", "timestamp", "instructions"} <= entry.keys():
         return codex.FORMAT
-    if kind and entry.keys() & {"sessionId", "leafUuid", "parentUuid"}:
+    if kind and entry.keys() & _CLAUDE_CODE_KEYS:
         return claude_code.FORMAT
     if isinstance(entry.get("messages"), list) or {"role", "content"} <= entry.keys():
         return messages.LINES

@@ -36,6 +36,8 @@ class Chat:
     title: str | None
     started_at: datetime | None
     turns: tuple[Turn, ...]
+    # The session whose turns it begins with, written down anew and with other times.
+    forked_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

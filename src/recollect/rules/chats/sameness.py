@@ -2,29 +2,36 @@
 
 The same words at the same time are the same turn, whichever session they stand in. Where no time is known,
 they are the same after the same conversation; the first words of one are its session's own, since people
-often begin alike. SpecStory tells the time of its export, which differs by minutes from one to the next, but
-names the session: there, the same words are told apart by how often they were said before.
+often begin alike, and an application's are all its session's own. SpecStory tells the time of its export, and
+Codex that of a fork, which differ from one to the next, but both name the session: there, the same words are
+told apart by how often they were said before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from recollect.kit.secret import fingerprint
-from recollect.rules.chats import specstory
-from recollect.rules.chats.models import Chat
+from recollect.rules.chats import codex, cursor, messages, specstory
+from recollect.rules.chats.models import Chat, Turn
+
+_TOLD_ANEW = frozenset({specstory.FORMAT, codex.FORMAT})
 
 
 def places(chat: Chat) -> Iterator[tuple[bytes, ...]]:
     """Where each turn of a chat was said: the same words in the same place are the same turn."""
-    before = b""
+    session = (chat.forked_from or chat.session).encode()
+    # A later part counts anew.
+    part = f"{chat.turns[0].number} " if chat.turns and chat.turns[0].number else ""
+    before = fingerprint(session, part.encode()) if chat.format == messages.APPLICATION else b""
     times = Counter[tuple[str, str]]()
-    for turn in chat.turns:
+    for turn, following in zip_longest(chat.turns, chat.turns[1:]):
         said = turn.role, turn.text
-        if turn.at is not None and chat.format == specstory.FORMAT:
-            yield b"of", chat.session.encode(), str(times[said]).encode()
-        elif turn.at is not None:
+        if turn.at is not None and chat.format in _TOLD_ANEW:
+            yield b"of", session, f"{part}{times[said]}".encode()
+        elif turn.at is not None and not _is_lent(chat, turn, following):
             yield b"at", str(turn.at.timestamp()).encode()
         elif before:
             yield b"after", before
@@ -32,3 +39,8 @@ def places(chat: Chat) -> Iterator[tuple[bytes, ...]]:
             yield b"in", f"{turn.number} {chat.format} {chat.session}".encode()
         times[said] += 1
         before = fingerprint(before, turn.role.encode(), turn.text.encode())
+
+
+def _is_lent(chat: Chat, turn: Turn, following: Turn | None) -> bool:
+    """Whether the time is that of the answer, which may not have been there when the question came in."""
+    return chat.format == cursor.FORMAT and following is not None and turn.at == following.at

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from sys import getsizeof
 
 from recollect.kit.secret import fingerprint
 from recollect.rules.chats.models import Chat, Kind, Role, Turn
@@ -17,13 +18,14 @@ LONGEST_DOING = 500
 LONGEST_TARGET = 100
 # Half a secret is not known for one: whatever is cut is masked first, with so much of what is cut off.
 MARGIN = 8 * 1024
-# Characters of one part of a chat, each turn counting for its object too: what is in memory stays small.
+# Bytes of one part of a chat, each turn counting for its object too: what is in memory stays small.
 PART_SIZE = 16 * 1024 * 1024
 TURN_OVERHEAD = 500
 
 CUT = "\n[… cut here: the text was longer than 64 KB]"
 LEFT_OUT = "\n[…]\n"
 
+_FIRST_WORD = re.compile(r"\S{1,500}")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _TARGETS = (
     "file_path",
@@ -57,7 +59,10 @@ def shortened(text: str) -> str:
     """An assistant's text: its beginning and its end are enough to know what it was about."""
     if len(text) <= 2 * ASSISTANT_END:
         return text
-    end = mask(text[-ASSISTANT_END - MARGIN :]).text[-ASSISTANT_END:]
+    # The first word of what is looked at may be the rest of a secret; masks bring it nearer to the end.
+    looked_at = text[-ASSISTANT_END - MARGIN :]
+    first_word = _FIRST_WORD.match(looked_at)
+    end = mask(looked_at[first_word.end() if first_word else 0 :]).text[-ASSISTANT_END:]
     return beginning(text, ASSISTANT_END) + LEFT_OUT + end
 
 
@@ -104,7 +109,7 @@ class Gathered:
         self._size += len(line) + 1
         if self._size > 16 * LONGEST_USER_TEXT:
             text = "\n".join(self._lines)
-            self._lines = [text[: 4 * LONGEST_USER_TEXT], text[-2 * ASSISTANT_END :]]
+            self._lines = [text[: 4 * LONGEST_USER_TEXT], text[-2 * ASSISTANT_END - MARGIN :]]
             self._size = sum(map(len, self._lines))
 
     def __bool__(self) -> bool:
@@ -128,6 +133,7 @@ class Transcript:
     author: str | None = None
     title: str | None = None
     started_at: datetime | None = None
+    forked_from: str = ""
     is_named: bool = True
     """Whether the session has a name of its own. If it goes by that of its file, its first words are added:
     there are many a ``chat.json``."""
@@ -169,7 +175,8 @@ class Transcript:
         self._opening = self._opening or text
         self._turns.append(Turn(role, text, at, self._next, doing, kind))
         self._next += 1
-        self._size += len(text) + len(doing) + TURN_OVERHEAD
+        # One character beyond the usual ones makes all of a text take four times as much.
+        self._size += getsizeof(text) + getsizeof(doing) + TURN_OVERHEAD
         self.started_at = self.started_at or at
 
     def pass_over(self, text: str) -> None:
@@ -211,6 +218,7 @@ class Transcript:
                 _named(self.title),
                 self.started_at,
                 tuple(self._turns),
+                self.forked_from,
             )
         self._turns = []
         self._size = 0
