@@ -1,13 +1,125 @@
--- An extraction counts its own model calls, and no other's; a rule that is said again may contradict more than before.
+-- An extraction counts its own model calls, and what they cost; a rule that is said again may contradict more than
+-- before; rules are held in one order; what is forgotten meanwhile is quoted nowhere; paths stay their owner's.
 
 alter table public.model_calls add column part_of uuid;
 comment on column public.model_calls.part_of is 'The piece of work that it was asked for, if that keeps account: an extraction.';
 create index idx_model_calls_part_of on public.model_calls (part_of) where part_of is not null;
 
-create or replace function private.tokens_spent(run public.extraction_runs, out input bigint, out output bigint)
+alter table public.extraction_runs add column cost_usd numeric(12, 6);
+comment on column public.extraction_runs.cost_usd is 'What its model calls cost; none where the price is not known.';
+
+create function private.spent_in(run public.extraction_runs, out input bigint, out output bigint, out cost numeric)
 language sql stable set search_path = '' as $$
-  select coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0) from public.model_calls c where c.part_of = run.id
+  select coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), sum(c.cost_usd)
+  from public.model_calls c where c.part_of = run.id
 $$;
+comment on function private.spent_in is 'What the model calls of an extraction took, failed ones included.';
+
+create or replace function private.begin_extraction(of_user uuid, of_workspace uuid, of_origin text, lease interval) returns uuid
+language plpgsql security definer set search_path = '' as $$
+declare
+  begun uuid;
+begin
+  perform private.hold_to_tenant(of_user);
+  if of_workspace is not null then
+    perform private.hold_to_tenant(of_workspace, '{owner,admin,reviewer,member}');
+  end if;
+  if not private.may_analyse(of_user, of_workspace) then
+    raise exception 'Nobody''s chats are read for rules before they have agreed to it.' using errcode = 'RC403';
+  end if;
+  update public.extraction_runs r
+  set state = 'failed', ended_at = clock_timestamp(), error = 'The worker ended before the extraction did.',
+      (input_tokens, output_tokens, cost_usd) = (select spent.input, spent.output, spent.cost from private.spent_in(r) spent)
+  where r.user_id = of_user and r.workspace_id is not distinct from of_workspace and r.state = 'running'
+    and r.seen_at < clock_timestamp() - lease;
+  insert into public.extraction_runs (user_id, workspace_id, origin) values (of_user, of_workspace, of_origin)
+  on conflict do nothing returning id into begun;
+  return begun;
+end $$;
+
+create or replace function private.end_extraction(which uuid, becomes text, counted jsonb, because text) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  ended public.extraction_runs;
+begin
+  update public.extraction_runs r
+  set state = becomes, ended_at = clock_timestamp(), error = left(because, 1000),
+      made_by = counted ->> 'made_by', prompt_id = (counted ->> 'prompt_id')::uuid,
+      prompt_version = (counted ->> 'prompt_version')::integer,
+      chats = coalesce((counted ->> 'chats')::integer, 0), turns = coalesce((counted ->> 'turns')::integer, 0),
+      candidates = coalesce((counted ->> 'candidates')::integer, 0), proposed = coalesce((counted ->> 'proposed')::integer, 0),
+      repeated = coalesce((counted ->> 'repeated')::integer, 0), refused = coalesce((counted ->> 'refused')::integer, 0),
+      tokens_whole = coalesce((counted ->> 'tokens_whole')::bigint, 0),
+      tokens_sent = coalesce((counted ->> 'tokens_sent')::bigint, 0),
+      (input_tokens, output_tokens, cost_usd) = (select spent.input, spent.output, spent.cost from private.spent_in(r) spent)
+  where r.id = which and r.state = 'running' and (private.is_service() or r.user_id = auth.uid())
+  returning r.* into ended;
+  if ended.id is null then
+    raise exception 'Another worker has taken this extraction over.' using errcode = 'RC410';
+  end if;
+end $$;
+
+drop function private.tokens_spent;
+
+-- What holds --------------------------------------------------------------------------------------------------
+
+create or replace function public.get_approved_rules(
+  p_workspace_id uuid default null, p_project_id uuid default null, p_category text default null
+) returns table (id uuid, rule_text text, rule_category text, confidence_score double precision, project_id uuid, scope jsonb)
+language sql security definer set search_path = '' as $$
+  -- To be handed out is to be used.
+  -- Held in one order, lest two that are handed the same wait for each other.
+  with held as materialized (
+    select r.id from public.extracted_rules r join public.rule_approvals a on a.rule_id = r.id
+    where a.status = 'approved'
+      and case when p_workspace_id is null then r.owner_id = auth.uid()
+          else r.workspace_id = p_workspace_id
+               and (private.is_service() or p_workspace_id = any (private.my_workspaces())) end
+      and (p_project_id is null or r.project_id is null or r.project_id = p_project_id)
+      and (p_category is null or r.rule_category = p_category)
+    order by r.id for no key update of r
+  ), served as (
+    update public.extracted_rules r set usage_count = r.usage_count + 1, last_used_at = clock_timestamp()
+    from held h where r.id = h.id
+    returning r.id, r.rule_text, r.rule_category, r.confidence_score, r.project_id, r.scope
+  )
+  select * from served s order by s.rule_category, s.confidence_score desc, s.id
+$$;
+
+create or replace function private.decide_rule(which uuid, becomes text, who uuid, because text) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  held public.rule_approvals := private.hold_rule(which);
+begin
+  if who is distinct from auth.uid() and not private.is_service() then
+    raise exception 'A rule is decided in one''s own name.' using errcode = 'RC403';
+  end if;
+  if held.status = becomes and because is null then
+    return;
+  end if;
+  update public.rule_approvals a
+  set status = becomes, reviewed_by = who, reviewed_at = clock_timestamp(), updated_at = clock_timestamp(),
+      current_approvals = case becomes when 'approved' then a.required_approvals else 0 end,
+      rejection_reason = case becomes when 'rejected' then because end,
+      revision_notes = case becomes when 'needs_revision' then because else a.revision_notes end
+  where a.id = held.id;
+  insert into public.rule_approval_history (rule_id, previous_status, new_status, changed_by, change_reason)
+  values (which, held.status, becomes, who, because);
+  if becomes in ('approved', 'rejected') and held.status <> becomes then
+    perform private.append_event('rule.' || becomes, 'rule/' || r.id, jsonb_build_object('ruleId', r.id), r.owner_id, r.workspace_id)
+    from public.extracted_rules r where r.id = which;
+  end if;
+end $$;
+
+-- What was found ----------------------------------------------------------------------------------------------
+
+create function private.hold_chat(which uuid) returns boolean
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform from public.chat_histories c where c.id = which and (private.is_service() or c.user_id = auth.uid()) for key share;
+  return found;
+end $$;
+comment on function private.hold_chat is 'Whether a chat of the caller''s is there; until the transaction ends it is not forgotten.';
 
 create function private.rules_named(run public.extraction_runs, ids jsonb) returns uuid[]
 language sql stable set search_path = '' as $$
@@ -36,6 +148,14 @@ begin
   if not private.may_analyse(run.user_id, run.workspace_id) then
     raise exception 'Nobody''s chats are read for rules before they have agreed to it.' using errcode = 'RC403';
   end if;
+  -- In one order, as those do who are handed them.
+  perform from public.extracted_rules r
+  where r.id in (select (g.rule ->> 'id')::uuid from jsonb_array_elements(rules) g (rule))
+  order by r.id for no key update;
+  -- What is forgotten meanwhile is either not there to be quoted, or forgotten in the quotes too.
+  perform from public.chat_histories c
+  where c.id in (select (e.said ->> 'chat_id')::uuid from jsonb_array_elements(rules) g (rule), jsonb_array_elements(g.rule -> 'evidence') e (said))
+  order by c.id for key share;
   -- Nothing is quoted that its author did not write, nor from chats that are not of this tenant.
   if exists (
     select from jsonb_array_elements(rules) g (rule)
@@ -51,7 +171,9 @@ begin
   rules := (
     select jsonb_agg(g.rule || jsonb_build_object('evidence', (
       select jsonb_agg(jsonb_build_object(
-        'quote', e.said ->> 'quote', 'source', coalesce(c.file, c.source), 'session', c.session, 'turn', t.number,
+        -- Colleagues need not know where on somebody's disk it was.
+        'quote', e.said ->> 'quote', 'source', case when run.workspace_id is null then coalesce(c.file, c.source)
+          else regexp_replace(coalesce(c.file, c.source), '^.*[/\\]', '') end, 'session', c.session, 'turn', t.number,
         'author', c.author, 'chat_id', c.id, 'turn_id', t.id) order by e.nth)
       from jsonb_array_elements(g.rule -> 'evidence') with ordinality e (said, nth)
       join public.chat_turns t on t.id = (e.said ->> 'turn_id')::uuid
@@ -75,7 +197,9 @@ begin
             join public.chat_histories c on c.id = (e ->> 'chat_id')::uuid
             having count(distinct c.project_id) = 1 and count(*) = count(c.project_id) and g.rule -> 'scope' ->> 'reach' = 'project'),
            run.user_id, g.rule ->> 'kind',
-           jsonb_build_object('reach', g.rule -> 'scope' ->> 'reach', 'project', g.rule -> 'scope' ->> 'project'),
+           jsonb_build_object('reach', g.rule -> 'scope' ->> 'reach', 'project',
+             case when run.workspace_id is null then g.rule -> 'scope' ->> 'project'
+             else regexp_replace(g.rule -> 'scope' ->> 'project', '^.*[/\\](?=.)', '') end),
            g.rule -> 'evidence',
            private.rules_named(run, g.rule -> 'contradicts'),
            g.rule ->> 'made_by'
@@ -107,7 +231,9 @@ begin
       from jsonb_array_elements(g.rule -> 'evidence') e (said)
       where not exists (
         select from public.extracted_rules o, jsonb_array_elements(o.evidence) x (old)
-        where o.id = g.id and x.old ->> 'turn_id' = e.said ->> 'turn_id' and x.old ->> 'quote' = e.said ->> 'quote')
+        where o.id = g.id and x.old ->> 'turn_id' = e.said ->> 'turn_id'
+          -- More or less of the same words is the same said once.
+          and (position(x.old ->> 'quote' in e.said ->> 'quote') > 0 or position(e.said ->> 'quote' in x.old ->> 'quote') > 0))
     ) news
     where g.is_known and r.id = g.id and news.evidence <> '[]'
     returning r.id
@@ -118,8 +244,8 @@ begin
 end $$;
 comment on function private.note_rules is
   'Write down what an extraction found: new rules as pending, and for known ones (by their id) what was said again.';
-revoke execute on function private.note_rules, private.rules_named from public, anon;
-grant execute on function private.note_rules to authenticated, service_role;
+revoke execute on function private.note_rules, private.rules_named, private.spent_in, private.hold_chat from public, anon;
+grant execute on function private.note_rules, private.hold_chat to authenticated, service_role;
 
 create or replace function private.forget_quotes() returns trigger
 language plpgsql security definer set search_path = '' as $$

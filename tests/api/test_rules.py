@@ -215,3 +215,12 @@ async def test_a_prompt_is_tried_on_chats_beside_the_active_one(ana: Person) -> 
     assert [len(tried[side]["rules"]) for side in ("active", "tried")] == [1, 1]
     assert tried["tried"]["run"]["origin"] == "trial"
     assert (await ana.http.get("/api/rules")).json()["data"] == []
+
+
+async def test_what_cannot_be_done_is_not_queued(ana: Person) -> None:
+    refused = await ana.http.post("/api/rules/extract", json={})
+    assert_problem(refused, 403, "not_allowed")
+    assert "consent" in refused.json()["detail"]
+    await add(ana, "one", TABS)
+    unknown = await ana.http.post("/api/rules/extract", json={"prompt_id": str(uuid4())})
+    assert_problem(unknown, 404, "unknown_prompt")

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from recollect.bootstrap import Services
-from recollect.db.tenancy import SERVICE, Transaction
+from recollect.db.tenancy import SERVICE, Caller, Transaction
 from recollect.engine.models import Entities, Where
 from recollect.errors import NotFound, RecollectError
 from recollect.jobs.models import GiveUp, Job, TryLater
@@ -19,6 +19,7 @@ from recollect.llm.failures import ModelAway
 from recollect.rules import store, tasks
 from recollect.rules.extraction import LEASE
 from recollect.rules.histories.models import HistoryTurn
+from recollect.rules.material import Asked
 from recollect.rules.store import queries
 from tests.rules.conftest import BRANCH, TABS, TABS_AGAIN, extract, rules, runs, talk
 from tests.rules.histories.conftest import Person
@@ -275,3 +276,66 @@ async def test_a_workspace_goes_with_its_chats_and_rules(ana: Person, ben: Perso
     await ana.do(lambda tx: ana.services.membership.delete_workspace(tx, workspace))
 
     assert [*await ana.chats(), *await ben.chats()] == []
+
+
+async def test_rules_are_handed_out_to_many_at_once(ana: Person) -> None:
+    subjects = ["tabs", "quotes", "loops", "queues", "types", "tests", "docs", "names", "files", "logs"]
+    await ana.add(talk("one", *(f"From now on never forget about the {each}." for each in subjects)))
+    found = (await extract(ana)).rules
+    for rule in found:
+        await ana.do(lambda tx, rule=rule: ana.services.rules.decide(tx, rule.id, "approved"))
+
+    async def handed_out() -> int:
+        return len(await ana.do(ana.services.rules.approved))
+
+    for _ in range(5):
+        assert await asyncio.gather(*(handed_out() for _ in range(8))) == [len(found)] * 8
+    assert {rule.usage_count for rule in await rules(ana)} == {40}
+
+
+async def test_a_chat_that_is_forgotten_while_it_is_quoted_is_quoted_nowhere(ana: Person) -> None:
+    [chat] = (await ana.add(talk("one", TABS))).ids
+    assert chat is not None
+    await extract(ana)
+    [turn, _] = await ana.turns(chat)
+    run = await begin(ana)
+
+    async with ana.services.tenancy.acting_as(Caller.user(ana.id)) as tx:
+        await store.note(tx, run, [row(chat, turn)], [])
+        forgetting = asyncio.create_task(ana.do(lambda tx: ana.histories.delete(tx, ana.id, chat)))
+        done, _ = await asyncio.wait([forgetting], timeout=0.5)
+    await forgetting
+
+    assert not done
+    assert await rules(ana) == []
+
+
+async def test_a_chat_that_is_forgotten_before_it_is_remembered_is_not(ana: Person) -> None:
+    [chat] = (await ana.add(talk("one", TABS))).ids
+    assert chat is not None
+    extractor = ana.services.extractor
+    material = await extractor._gather(Asked(ana.id))
+
+    async def tick(_: int = 1) -> None:
+        return None
+
+    await ana.do(lambda tx: ana.histories.delete(tx, ana.id, chat))
+    kept = await extractor._finder._remembering.keep(material, list(material.turns), tick)
+
+    assert kept == {}
+    assert await ana.do(lambda tx: ana.services.engine.list(tx, Where(Entities(user=str(ana.id))))) == []
+
+
+async def test_colleagues_are_not_told_where_on_a_disk_it_was_said(ana: Person, ben: Person) -> None:
+    workspace = await together(ana, ben)
+    place = {"source": "/home/ana/clients/merger/one.jsonl", "project": "/home/ana/clients/merger"}
+    said = talk("one", TABS)
+    await ana.add(dataclasses.replace(said, **place), workspace=workspace)
+    await ana.add(dataclasses.replace(said, **place, session="own"))
+    for where in (workspace, None):
+        await extract(ana, where)
+
+    [seen] = await rules(ben, workspace)
+    [own] = await rules(ana)
+    assert (seen.evidence[0].source, seen.scope.project) == ("one.jsonl", "merger")
+    assert (own.evidence[0].source, own.scope.project) == (place["source"], place["project"])

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from recollect.db.tenancy import SERVICE
 from recollect.llm.failures import ModelBudgetSpent, ModelFailed
+from recollect.rules.material import Asked as Wanted
+from recollect.rules.models import NoActivePrompt, PromptChange
 from tests.rules.answers import answering, lines, rule
-from tests.rules.conftest import BRANCH, TABS, TABS_AGAIN, extract, talk
+from tests.rules.conftest import BRANCH, TABS, TABS_AGAIN, extract, runs, talk
 from tests.rules.histories.conftest import Person
 from tests.support.model_server import Asked, Behaviour, ModelServer, Says
 
@@ -139,3 +142,35 @@ async def test_a_budget_that_ends_midway_keeps_what_was_paid_for(
 
     assert [run.proposed for run in (first.run, second.run)] == [1, 1]
     assert len(model.asked) == 4
+
+
+async def test_a_prompt_is_not_tried_where_there_is_none_to_compare_it_with(
+    ada: Person, model: ModelServer
+) -> None:
+    [chat_id] = (await ada.add(talk("one", TABS))).ids
+    assert chat_id is not None
+    [default] = await ada.do(ada.services.rule_prompts.list)
+    async with ada.services.tenancy.acting_as(SERVICE) as tx:
+        await ada.services.rule_prompts.change(tx, default.id, PromptChange(is_active=False))
+
+    with pytest.raises(NoActivePrompt):
+        await ada.services.extractor.compare(Wanted(ada.id, chat_ids=[chat_id], prompt_id=default.id))
+
+    assert (model.asked, await runs(ada)) == ([], [])
+
+
+@pytest.mark.parametrize("more_settings", [{"rules_run_tokens": 1_500, "model_price": (2, 10)}])
+async def test_a_run_stays_within_its_budget_though_questions_are_asked_in_halves(
+    ada: Person, model: ModelServer
+) -> None:
+    said = [f"From now on never forget about the {each}." for each in SUBJECTS]
+    await ada.add(*(talk(str(number), each) for number, each in enumerate(said)))
+    model.otherwise = lambda _: Says({"nonsense": True})
+
+    with pytest.raises(ModelFailed):
+        await extract(ada)
+
+    [run] = await runs(ada)
+    assert 0 < run.tokens_sent <= 1_500
+    assert run.cost_usd is not None
+    assert run.cost_usd > 0

@@ -376,3 +376,23 @@ async def test_whichever_engine_there_is_keeps_what_rules_rest_on(
         where = Where(Entities(user=str(ana.id), run=str(chat_id)))
         [memory] = await ana.do(lambda tx: services.engine.list(tx, where))
         assert (rule.mem0_memory_id, memory.text) == (str(memory.id), TABS)
+
+
+async def test_what_is_read_again_is_proposed_once_however_it_was_put(ana: Person) -> None:
+    said = ("Why are you still using vale? I told you to stop.", "Don't add emojis unless asked.")
+    await ana.add(talk("one", *said))
+    first = await extract(ana)
+    assert first.rules
+
+    again = await extract(ana, everything=True)
+
+    assert (again.run.proposed, len(await rules(ana))) == (0, len(first.rules))
+
+
+async def test_a_reason_may_be_given_later(ana: Person) -> None:
+    await ana.add(talk("one", TABS))
+    [rule] = (await extract(ana)).rules
+    await decide(ana, rule, "rejected")
+    await decide(ana, rule, "rejected", "We use spaces.")
+    unsaid = await decide(ana, rule, "rejected")
+    assert unsaid.rejection_reason == "We use spaces."

@@ -23,7 +23,7 @@ from recollect.http.routing import RecollectRoute, transaction
 from recollect.jobs.models import Run as Job
 from recollect.kit.paging import InvalidCursor
 from recollect.kit.text import Text
-from recollect.rules.material import Asked, placed
+from recollect.rules.material import Asked, check, placed
 from recollect.rules.models import ApprovedRule, Category, Rule, RuleQuery, Run, Status
 from recollect.rules.tasks import EXTRACT
 
@@ -140,6 +140,7 @@ async def start_extraction(wanted: NewExtraction, tx: WritingAbout, recollect: R
         if wanted.workspace_id is not None:
             await recollect.membership.workspace(writing, wanted.workspace_id)
         asked = await placed(writing, asked)
+        await check(writing, recollect.histories, asked)
         job = await recollect.jobs.enqueue(writing, EXTRACT, arguments, workspace_id=asked.workspace)
         return await recollect.jobs.get(writing, job)
 

@@ -15,7 +15,6 @@ from recollect.errors import RecollectError
 from recollect.kit.text import one_line
 from recollect.llm.failures import AnswerTooLong, InvalidAnswer, ModelBudgetSpent, ModelRefused
 from recollect.llm.service import Llm
-from recollect.rules.candidates import Candidate
 from recollect.rules.learning.clustering import Statement
 from recollect.rules.learning.wording import LONGEST_RULE, category_of
 from recollect.rules.models import CATEGORIES, KnownRule
@@ -26,6 +25,8 @@ PURPOSE_REFUTE = "rules.refute"
 MAX_RULES = 40
 # Fewer letters prove nothing.
 SHORTEST_QUOTE = 4
+# A rule of which less was said, and that says less than half of that, is about something else.
+LEAST_SHARED = 0.15
 # Of rules that a model is asked to refute at once.
 REFUTED_AT_ONCE = 20
 
@@ -57,6 +58,8 @@ class Asking:
     run: UUID
     known: Sequence[KnownRule]
     min_confidence: float
+    run_tokens: int = 0
+    """What may be sent in all; no limit if 0."""
     refused: int = 0
     tokens_sent: int = 0
     answered: list[Question] = field(default_factory=list)
@@ -72,6 +75,9 @@ class Asking:
         alone: list[Question] = []
         while waiting and len(failures) < (MOST_FAILURES if self.answered else FAILURES_AT_FIRST):
             question = waiting.popleft()
+            if self.run_tokens and self.tokens_sent and self.tokens_sent + question.tokens > self.run_tokens:
+                # By halving and by refuting it has become more than was planned.
+                break
             try:
                 standing += await self._unrefuted(await self._proposed(question))
             except ModelBudgetSpent as spent:
@@ -104,16 +110,16 @@ class Asking:
             workspace=self.workspace,
             part_of=self.run,
         )
-        return self._checked(answer, question.candidates)
+        return self._checked(answer, question)
 
-    def _checked(self, answer: Answer, candidates: Sequence[Candidate]) -> list[Checked]:
-        found = [self._check(rule, candidates) for rule in answer.rules[:MAX_RULES]]
+    def _checked(self, answer: Answer, question: Question) -> list[Checked]:
+        found = [self._check(rule, question) for rule in answer.rules[:MAX_RULES]]
         good = [each for each in found if each is not None]
         self.refused += len(answer.rules) - len(good)
         return [each for each in good if each.confidence >= self.min_confidence]
 
-    def _check(self, rule: ModelsRule, candidates: Sequence[Candidate]) -> Checked | None:
-        text = one_line(rule.rule_text)
+    def _check(self, rule: ModelsRule, question: Question) -> Checked | None:
+        text, candidates = one_line(rule.rule_text), question.candidates
         quotes: list[tuple[Statement, str]] = []
         for words in rule.quotes:
             candidate = candidates[words.candidate - 1] if 1 <= words.candidate <= len(candidates) else None
@@ -129,13 +135,12 @@ class Asking:
             rule.category if rule.category in CATEGORIES else category_of(text),
             rule.confidence,
             quotes,
-            self._contradicted(rule.contradicts),
+            self._contradicted(rule.contradicts, shown=len(question.rules)),
         )
 
-    def _contradicted(self, numbers: Sequence[int]) -> tuple[UUID, ...]:
-        named = [
-            self.known[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(self.known)
-        ]
+    def _contradicted(self, numbers: Sequence[int], *, shown: int) -> tuple[UUID, ...]:
+        """Of the rules that it was shown."""
+        named = [self.known[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= shown]
         return tuple(rule.id for rule in named if rule.status == "approved")
 
     async def _unrefuted(self, proposed: Sequence[Checked]) -> list[Checked]:
@@ -165,4 +170,6 @@ def _is_supported(text: str, quotes: str) -> bool:
     """Whether a rule is about what was said; where it was put into another language, words cannot tell."""
     if likely_languages(text).keys().isdisjoint(likely_languages(quotes)):
         return True
-    return not set(terms_of(text)).isdisjoint(terms_of(quotes))
+    terms, said = set(terms_of(text)), set(terms_of(quotes))
+    shared = len(terms & said)
+    return shared >= len(terms) * LEAST_SHARED or shared >= len(said) / 2 > 0

@@ -23,7 +23,16 @@ from recollect.rules import store
 from recollect.rules.finding import Finder, Outcome, Progress, Steps
 from recollect.rules.histories.service import Histories
 from recollect.rules.material import Asked, Material, gather, placed
-from recollect.rules.models import Compared, Estimate, Extracted, ExtractionUnderWay, Finding, Found, Tried
+from recollect.rules.models import (
+    Compared,
+    Estimate,
+    Extracted,
+    ExtractionUnderWay,
+    Finding,
+    Found,
+    NoActivePrompt,
+    Tried,
+)
 from recollect.rules.store import queries
 
 log = logger("rules")
@@ -50,7 +59,7 @@ class Extractor:
             outcome = await self._finder.find(run, material, steps)
             while (extracted := await self._write(run, material, outcome, steps)) is None:
                 outcome = await outcome.settled_again()
-            await steps.tick()
+        await steps.tick()
         return extracted
 
     async def estimate(self, asked: Asked) -> Estimate:
@@ -60,9 +69,15 @@ class Extractor:
     async def compare(self, asked: Asked, prompt_text: str | None = None) -> Compared:
         """What a prompt, or another text for it, makes of chats, beside the active one. No rule is stored."""
         trial = replace(await self._placed(asked), origin="trial")
-        # The one that may be refused goes first, before the other has cost anything.
+        # Whatever may be refused comes before anything has cost anything.
+        await self._check_active(trial)
         tried = await self._try(trial, prompt_text)
         return Compared(active=await self._try(replace(trial, prompt_id=None)), tried=tried)
+
+    async def _check_active(self, asked: Asked) -> None:
+        async with self._acting(asked) as tx:
+            if self._finder.asks_a_model and await store.prompt_in_use(tx, asked.workspace) is None:
+                raise NoActivePrompt
 
     async def users_with_news(
         self, tx: Transaction, workspace: UUID | None, *, after: UUID, limit: int

@@ -73,6 +73,10 @@ class Finder:
         self._run_tokens = run_tokens
 
     @property
+    def asks_a_model(self) -> bool:
+        return self._llm.configured
+
+    @property
     def made_by(self) -> str:
         return self._llm.name or BY_RULES
 
@@ -125,6 +129,7 @@ class Finder:
             run,
             material.shown,
             prompt.min_confidence,
+            self._run_tokens,
         )
         try:
             rules = await asking.ask(asked, steps.tick)
@@ -137,14 +142,22 @@ class Finder:
         return Outcome(await asyncio.to_thread(settled), memories, settled)
 
     async def _questions(self, material: Material, net: Net) -> list[Question]:
-        """As many as the budget of a run allows, but at least one."""
+        """As many as the budget of a run allows, but at least one, of at least one candidate."""
         similar = await self._remembering.similar(material.asked.user_id, material.asked.workspace)
         asked: list[Question] = []
-        for question in questions(_prompt(material), net.candidates, material.shown, similar):
+        for whole in questions(_prompt(material), net.candidates, material.shown, similar):
+            question = whole if asked else self._affordable(whole)
             if asked and self._run_tokens and _tokens([*asked, question]) > self._run_tokens:
                 break
             asked.append(question)
+            if question is not whole:
+                break
         return asked
+
+    def _affordable(self, question: Question) -> Question:
+        while self._run_tokens and len(question.candidates) > 1 and _tokens([question]) > self._run_tokens:
+            question, _ = question.halves()
+        return question
 
     async def _keep(self, material: Material, places: Sequence[Place], steps: Steps) -> dict[Place, UUID]:
         if material.asked.origin == "trial":
@@ -160,6 +173,7 @@ def _proposed(material: Material) -> list[Finding]:
         texts_of=material.asked.texts_of,
         rejected=material.refused,
         existing=list(existing),
+        drawn=material.drawn,
     )
     return [
         Finding(each, BY_RULES, repeats=existing[each.repeats] if each.repeats else None)

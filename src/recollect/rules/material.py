@@ -14,11 +14,16 @@ from recollect.rules import store
 from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.histories.models import UnknownChat
 from recollect.rules.histories.service import Histories
+from recollect.rules.learning.clustering import Words
 from recollect.rules.learning.known import TextsOf, no_texts
 from recollect.rules.learning.models import Evidence
 from recollect.rules.models import Finding, KnownRule, Origin, Prompt, UnknownPrompt
 from recollect.rules.store import queries
 
+NOT_AGREED = (
+    "Nobody's chats are read for rules before they have agreed to it: PUT /api/chats/consent, or `recollect"
+    " chats consent --yes`; for chats in a workspace, name that too."
+)
 Place = tuple[str, int]
 """A turn: the source of its chat, which is the row's id here, and its number."""
 
@@ -59,6 +64,17 @@ class Material:
     @property
     def refused(self) -> list[str]:
         return [rule.rule_text for rule in self.known if rule.is_refused]
+
+    @property
+    def drawn(self) -> dict[Words, str]:
+        """The words that rules rest on, each with its rule."""
+        places = {str(turn_id): place for place, turn_id in self.turn_ids.items()}
+        return {
+            (*places[turn_id], quote): rule.rule_text
+            for rule in self.known
+            for turn_id, quote in rule.quotes
+            if turn_id in places
+        }
 
     @property
     def shown(self) -> list[KnownRule]:
@@ -131,12 +147,17 @@ def place_of(evidence: Evidence) -> Place:
     return evidence.source, evidence.turn
 
 
-async def gather(tx: Transaction, histories: Histories, asked: Asked) -> Material:
-    """All that an extraction has to know; an error if it asks for what is not there or not agreed to."""
+async def check(tx: Transaction, histories: Histories, asked: Asked) -> Prompt | None:
+    """The prompt that it goes by; an error if it asks for what is not there or not agreed to."""
     if not await histories.may_analyse(tx, asked.user_id, asked.workspace):
-        raise NotAllowed("Nobody's chats are read for rules before they have agreed to it.")
-    known = await store.known_rules(tx, asked.user_id, asked.workspace)
-    material = Material(asked, await _prompt(tx, asked), known)
+        raise NotAllowed(NOT_AGREED)
+    return await _prompt(tx, asked)
+
+
+async def gather(tx: Transaction, histories: Histories, asked: Asked) -> Material:
+    """All that an extraction has to know."""
+    prompt = await check(tx, histories, asked)
+    material = Material(asked, prompt, await store.known_rules(tx, asked.user_id, asked.workspace))
     async for stored in histories.read(tx, asked.user_id, asked.workspace, chat_ids=asked.chat_ids):
         source = str(stored.id)
         material.chats.append(replace(stored.chat, source=source))

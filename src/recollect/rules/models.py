@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
@@ -155,6 +156,7 @@ class Run(BaseModel):
     tokens_sent: Annotated[int, Field(description="Of what was sent instead, prompt and all.")]
     input_tokens: Annotated[int, Field(description="As the server counted, failed calls included.")]
     output_tokens: int
+    cost_usd: Annotated[Decimal | None, Field(description="Where the model's price is known.")]
     error: str | None
     started_at: datetime
     ended_at: datetime | None
@@ -274,7 +276,13 @@ class KnownRule:
     """Each with the id of its turn before it."""
 
     def rests_on(self, turn_id: str, words: str) -> bool:
-        return any(turn == turn_id and (words in quote or quote in words) for turn, quote in self.quotes)
+        """On these words, or on more or less of them. Said somewhere else they are said again, but what was
+        refused was refused wherever it is said."""
+        return any(
+            (turn == turn_id and (words in quote or quote in words))
+            or (self.is_refused and words.casefold() == quote.casefold())
+            for turn, quote in self.quotes
+        )
 
     @property
     def is_refused(self) -> bool:

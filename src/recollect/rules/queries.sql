@@ -37,6 +37,10 @@ from extracted_rules r join rule_approvals a on a.rule_id = r.id
 where case when %(workspace)s::uuid is null then r.owner_id = %(user_id)s else r.workspace_id = %(workspace)s end
 order by r.created_at desc, r.id desc limit %(limit)s
 
+-- hold_chat
+-- Whether a chat is there still; until the transaction ends it is not forgotten.
+select private.hold_chat(%(id)s) as is_there
+
 -- hold_rules
 -- Let one extraction write rules of a tenant after the other, so that each knows what the others have written.
 select pg_advisory_xact_lock(hashtextextended('recollect: rules of ' || coalesce(%(workspace)s::uuid, %(user_id)s)::text, 0))
@@ -64,13 +68,13 @@ select private.end_extraction(%(run)s, %(state)s, %(counted)s::jsonb, %(error)s)
 -- get_run
 -- One extraction.
 select id, user_id, workspace_id, state, origin, made_by, prompt_id, prompt_version, chats, turns, candidates, proposed, repeated,
-       refused, tokens_whole, tokens_sent, input_tokens, output_tokens, error, started_at, ended_at
+       refused, tokens_whole, tokens_sent, input_tokens, output_tokens, cost_usd, error, started_at, ended_at
 from extraction_runs where id = %(id)s
 
 -- list_runs
 -- One page of extractions that the caller sees, of a workspace or of the caller's own chats, the newest first.
 select id, user_id, workspace_id, state, origin, made_by, prompt_id, prompt_version, chats, turns, candidates, proposed, repeated,
-       refused, tokens_whole, tokens_sent, input_tokens, output_tokens, error, started_at, ended_at
+       refused, tokens_whole, tokens_sent, input_tokens, output_tokens, cost_usd, error, started_at, ended_at
 from extraction_runs
 where case when %(workspace)s::uuid is null then workspace_id is null and user_id = (select auth.uid())
       else workspace_id = %(workspace)s end

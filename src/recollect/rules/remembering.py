@@ -11,6 +11,7 @@ from recollect.engine.models import MAX_TEXT, Addition, Entities, MemoryEngine, 
 from recollect.rules.candidates import voice_of
 from recollect.rules.masking import mask
 from recollect.rules.material import Material, Place
+from recollect.rules.store import queries
 
 SIMILAR = "coding conventions and repeated corrections"
 SIMILAR_SHOWN = 10
@@ -41,9 +42,10 @@ class Remembering:
                 metadata=_from(material.asked.workspace),
                 infer=False,
             )
-            async with self._tenancy.acting_as(Caller.user(user_id), for_one_call=True) as tx:
-                added = await self._engine.add(tx, addition)
-            kept[place] = added.results[0].id
+            async with self._tenancy.acting_as(Caller.user(user_id)) as tx:
+                # What is forgotten meanwhile is not remembered.
+                if (await tx.one(queries.hold_chat, {"id": UUID(place[0])}))["is_there"]:
+                    kept[place] = (await self._engine.add(tx, addition)).results[0].id
             await tick()
         return kept
 

@@ -11,7 +11,7 @@ from recollect.rules.asking import Checked
 from recollect.rules.candidates import Net
 from recollect.rules.learning.clauses import plain_of
 from recollect.rules.learning.clustering import Cluster, Statement
-from recollect.rules.learning.forbidding import forbids
+from recollect.rules.learning.forbidding import forbids, ruled_out
 from recollect.rules.learning.known import REJECTED, Known, Told
 from recollect.rules.learning.models import Evidence, Proposal
 from recollect.rules.learning.pipeline import kind_of, scope_of
@@ -45,7 +45,7 @@ def settle(rules: Sequence[Checked], material: Material, net: Net, made_by: str)
         if not material.is_wanted(rule.category):
             continue
         same = _of_the_same_words(rule, material)
-        group = _nearest(memory, rule.rule_text) or (existing.get(same.id) if same else None)
+        group = _nearest(memory, rule) or (existing.get(same.id) if same else None)
         if group is None:
             projects = {statement.chat.project for statement, _ in rule.quotes}
             if same or told.says(rule.rule_text, projects) or refused.says(rule.rule_text):
@@ -64,16 +64,21 @@ def _of_the_same_words(rule: Checked, material: Material) -> KnownRule | None:
         (str(material.turn_ids[statement.chat.source, statement.turn.number]), quote)
         for statement, quote in rule.quotes
     ]
-    return next((each for each in material.known if all(each.rests_on(*words) for words in said)), None)
+    found = (each for each in material.known if all(each.rests_on(*words) for words in said))
+    return next((each for each in found if each.id not in rule.contradicts), None)
 
 
-def _nearest(memory: Memory[_Group], text: str) -> _Group | None:
-    alike = (each for each in memory.alike(_terms(text), SAME_RULE) if forbids(each[1].text) == forbids(text))
+def _nearest(memory: Memory[_Group], rule: Checked) -> _Group | None:
+    alike = (
+        each
+        for each in memory.same(_terms(rule.rule_text), SAME_RULE)
+        if forbids(each[1].text) == forbids(rule.rule_text) and each[1].existing not in rule.contradicts
+    )
     return max(alike, key=lambda each: each[0], default=(0.0, None))[1]
 
 
 def _terms(text: str) -> frozenset[str]:
-    return frozenset(terms_of(plain_of(text)))
+    return frozenset(terms_of(plain_of(text))) - ruled_out(text)
 
 
 def _finding(group: _Group, made_by: str) -> Finding:

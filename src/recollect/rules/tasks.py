@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
 from pydantic import BaseModel, Field, ValidationError
 
-from recollect.errors import RecollectError, Unavailable
+from recollect.errors import Conflict, RecollectError, Superseded, Unavailable
 from recollect.jobs.models import Counts, GiveUp, Job, Task, TryLater
 from recollect.jobs.service import Jobs
 from recollect.llm.failures import ModelAway
-from recollect.rules.extraction import LEASE, Extractor
+from recollect.rules.extraction import Extractor
 from recollect.rules.material import Asked
 from recollect.rules.models import ExtractionUnderWay, Origin
 
 EXTRACT = "rules.extract"
 PAGE = 1_000
+SOON = timedelta(seconds=15)
 _LOWEST = UUID(int=0)
 
 
@@ -65,10 +67,12 @@ async def _extract(job: Job, extractor: Extractor) -> Counts:
     try:
         run = (await extractor.extract(asked, job.progress)).run
     except ExtractionUnderWay as error:
-        # Perhaps by a worker that has died, whose lease is to end first.
-        raise TryLater(LEASE / 6, error.detail) from error
-    except (Unavailable, ModelAway):
+        raise TryLater(SOON, error.detail) from error
+    except (Unavailable, ModelAway, Superseded):
         raise
+    except Conflict as error:
+        # Of two that waited for each other one had to give way; the next time it need not.
+        raise TryLater(SOON, error.detail) from error
     except RecollectError as error:
         raise GiveUp(error.detail) from error
     return {

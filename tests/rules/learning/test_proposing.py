@@ -238,6 +238,40 @@ def test_the_opposite_is_another_proposal() -> None:
     ]
 
 
+OTHERS = [
+    (
+        "Always indent with tabs, never with spaces.",
+        "From now on always indent with spaces, never with tabs.",
+    ),
+    ("Always use pnpm instead of npm.", "From now on always use npm instead of pnpm."),
+    ("Always write commit messages in English.", "From now on always write commit messages in German."),
+    ("Always name variables in camelCase.", "From now on always name variables in snake_case."),
+    ("Always run the tests before you commit.", "From now on always run the linter before you commit."),
+    ("Always use semicolons in TypeScript.", "From now on never use semicolons in TypeScript."),
+]
+
+
+@pytest.mark.parametrize(("rule", "said"), OTHERS)
+def test_what_is_about_another_thing_or_against_it_is_neither_evidence_nor_refused(
+    rule: str, said: str
+) -> None:
+    assert [each.repeats for each in proposed(chat(said), existing=[rule])] == [None]
+    assert len(proposed(chat(said), rejected=[rule])) == 1
+    assert len(proposed(chat(said), chat(rule, session="two", day=1))) == 2
+
+
+def test_words_that_a_rule_was_drawn_from_are_that_rule_however_it_is_put() -> None:
+    said = chat("Why are you still using vale? I told you to stop.", "Never add emojis unless asked.")
+    found = proposed(said)
+    drawn = {(each.source, each.turn, each.quote): rule.rule_text for rule in found for each in rule.evidence}
+    texts = [rule.rule_text for rule in found]
+
+    again = proposed(said, existing=texts, drawn=drawn)
+
+    assert {rule.repeats for rule in again} == set(texts)
+    assert not proposed(said, rejected=texts, drawn=drawn)
+
+
 def test_an_existing_rule_that_nobody_mentions_is_not_proposed() -> None:
     assert not proposed(chat("Fix the login page."), existing=["Do not use print for logging."])
 

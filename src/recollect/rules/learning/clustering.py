@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from recollect.engine.language import terms_of
@@ -10,12 +10,16 @@ from recollect.rules.chats.models import Chat, Turn
 from recollect.rules.learning.chores import chores_in
 from recollect.rules.learning.clauses import plain_of
 from recollect.rules.learning.features import Heard
-from recollect.rules.learning.forbidding import forbids
+from recollect.rules.learning.forbidding import forbids, ruled_out
 from recollect.rules.learning.listening import Scored
 from recollect.rules.learning.repetition import ALIKE, Memory, Rarity
 
 # A rule of more words says more of a chore than that it is to be done.
 _WORDS_OF_A_CHORE = 4
+
+
+Words = tuple[str, int, str]
+"""Something said: the source of its chat, the number of its turn, and the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,15 @@ class Statement:
     chat: Chat
     turn: Turn
     scored: Scored
+
+    @property
+    def quote(self) -> str:
+        clause = self.scored.heard.clause
+        return self.turn.text[clause.start : clause.end]
+
+    @property
+    def words(self) -> Words:
+        return self.chat.source, self.turn.number, self.quote
 
 
 @dataclass(slots=True)
@@ -39,14 +52,17 @@ class Cluster:
         return {each.chat.project for each in self.statements}
 
 
-def clustered(statements: Iterable[Statement], existing: Iterable[str], rarity: Rarity) -> list[Cluster]:
-    """Each statement with those it is most like; the existing rules come first."""
+def clustered(
+    statements: Iterable[Statement], existing: Iterable[str], drawn: Mapping[Words, str], rarity: Rarity
+) -> list[Cluster]:
+    """Each statement with the existing rule that was ``drawn`` from these very words, or with what it is most
+    like; the existing rules come first."""
     memory: Memory[Cluster] = Memory(rarity)
     clusters: list[Cluster] = []
-    for rule in existing:
+    of_rules = {rule: Cluster(existing=rule, forbids=forbids(rule)) for rule in existing}
+    for rule, cluster in of_rules.items():
         plain = plain_of(rule)
-        terms = frozenset(terms_of(plain))
-        cluster = Cluster(existing=rule, forbids=forbids(rule))
+        terms = frozenset(terms_of(plain)) - ruled_out(rule)
         memory.keep(terms, cluster)
         if len(terms) <= _WORDS_OF_A_CHORE:
             memory.keep(_named(chores_in(plain)), cluster)
@@ -54,7 +70,11 @@ def clustered(statements: Iterable[Statement], existing: Iterable[str], rarity: 
         subjects = _subjects(statement.scored.heard)
         forbidding = forbids(statement.scored.heard.clause.text)
         found = (_nearest(memory, subject, forbidding=forbidding) for subject in subjects)
-        cluster = next((each for each in found if each), None) or Cluster(forbids=forbidding)
+        cluster = (
+            of_rules.get(drawn.get(statement.words, ""))
+            or next((each for each in found if each), None)
+            or Cluster(forbids=forbidding)
+        )
         if not cluster.statements:
             clusters.append(cluster)
         cluster.statements.append(statement)
@@ -65,7 +85,8 @@ def clustered(statements: Iterable[Statement], existing: Iterable[str], rarity: 
 
 def _subjects(heard: Heard) -> list[frozenset[str]]:
     """What it is known by: its words; a chore, if it is nothing more, by its name as well."""
-    return [heard.terms, _named(heard.chores)] if heard.is_chore else [heard.terms]
+    wanted = heard.terms - ruled_out(heard.clause.text)
+    return [wanted, _named(heard.chores)] if heard.is_chore else [wanted]
 
 
 def _named(chores: frozenset[str]) -> frozenset[str]:
@@ -75,6 +96,6 @@ def _named(chores: frozenset[str]) -> frozenset[str]:
 
 def _nearest(memory: Memory[Cluster], subject: frozenset[str], *, forbidding: bool) -> Cluster | None:
     # Who forbids what others ask for talks of the same and wants the opposite.
-    alike = (each for each in memory.alike(subject, ALIKE) if each[1].forbids == forbidding)
+    alike = (each for each in memory.same(subject, ALIKE) if each[1].forbids == forbidding)
     nearest = max(alike, key=lambda each: each[0], default=None)
     return nearest[1] if nearest else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from recollect.engine.language import uncommon, words_of
 from recollect.rules.chats.models import Chat
-from recollect.rules.learning.clustering import Cluster, Statement, clustered
+from recollect.rules.learning.clustering import Cluster, Statement, Words, clustered
 from recollect.rules.learning.features import Heard
 from recollect.rules.learning.known import REJECTED, Known, TextsOf, Told, no_texts
 from recollect.rules.learning.listening import Listener, speaker_of
@@ -33,16 +33,21 @@ def propose(
     texts_of: TextsOf = no_texts,
     rejected: Sequence[str] = (),
     existing: Sequence[str] = (),
+    drawn: Mapping[Words, str] | None = None,
 ) -> list[Proposal]:
     """The rules that chats ask for, the surest first.
 
     ``texts_of`` tells the rule files and configurations of a chat's project, whose rules are left out;
     ``rejected`` are rules that somebody said no to. What repeats one of ``existing`` names it instead of
-    being another proposal.
+    being another proposal. ``drawn`` tells of words from which one of either was drawn.
     """
     listener = Listener()
     in_order = sorted(chats, key=lambda chat: chat.started_at.timestamp() if chat.started_at else 0.0)
-    clusters = clustered(_statements(listener, in_order), existing, listener.rarity)
+    drawn, refused_rules = drawn or {}, frozenset(rejected)
+    statements = (
+        each for each in _statements(listener, in_order) if drawn.get(each.words) not in refused_rules
+    )
+    clusters = clustered(statements, existing, drawn, listener.rarity)
     told = Told(texts_of, listener.rarity)
     refused = Known(rejected, listener.rarity, share=REJECTED)
     proposals = ((_proposal(cluster), cluster.projects) for cluster in clusters)
@@ -131,7 +136,7 @@ def _evidence(cluster: Cluster) -> tuple[Evidence, ...]:
     said = cluster.statements
     return tuple(
         Evidence(
-            quote=each.turn.text[each.scored.heard.clause.start : each.scored.heard.clause.end],
+            quote=each.quote,
             source=each.chat.source,
             session=each.chat.session,
             turn=each.turn.number,
