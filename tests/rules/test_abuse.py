@@ -282,8 +282,12 @@ async def test_rules_are_handed_out_to_many_at_once(ana: Person) -> None:
     subjects = ["tabs", "quotes", "loops", "queues", "types", "tests", "docs", "names", "files", "logs"]
     await ana.add(talk("one", *(f"From now on never forget about the {each}." for each in subjects)))
     found = (await extract(ana)).rules
-    for rule in found:
-        await ana.do(lambda tx, rule=rule: ana.services.rules.decide(tx, rule.id, "approved"))
+
+    async def approve(tx: Transaction) -> None:
+        for rule in found:
+            await ana.services.rules.decide(tx, rule.id, "approved")
+
+    await ana.do(approve)
 
     async def handed_out() -> int:
         return len(await ana.do(ana.services.rules.approved))
@@ -328,14 +332,14 @@ async def test_a_chat_that_is_forgotten_before_it_is_remembered_is_not(ana: Pers
 
 async def test_colleagues_are_not_told_where_on_a_disk_it_was_said(ana: Person, ben: Person) -> None:
     workspace = await together(ana, ben)
-    place = {"source": "/home/ana/clients/merger/one.jsonl", "project": "/home/ana/clients/merger"}
-    said = talk("one", TABS)
-    await ana.add(dataclasses.replace(said, **place), workspace=workspace)
-    await ana.add(dataclasses.replace(said, **place, session="own"))
+    file, folder = "/home/ana/clients/merger/one.jsonl", "/home/ana/clients/merger"
+    said = dataclasses.replace(talk("one", TABS), source=file, project=folder)
+    await ana.add(said, workspace=workspace)
+    await ana.add(dataclasses.replace(said, session="own"))
     for where in (workspace, None):
         await extract(ana, where)
 
     [seen] = await rules(ben, workspace)
     [own] = await rules(ana)
     assert (seen.evidence[0].source, seen.scope.project) == ("one.jsonl", "merger")
-    assert (own.evidence[0].source, own.scope.project) == (place["source"], place["project"])
+    assert (own.evidence[0].source, own.scope.project) == (file, folder)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from recollect.rules.chats.sameness import places
 from tests.rules.chats.conftest import Read, Write
 
 
@@ -222,3 +223,15 @@ def test_lines_are_read_however_long_the_first_is(read: Read, write: Write) -> N
 def test_lines_are_read_though_the_first_is_broken(read: Read, write: Write) -> None:
     lines = '{"role": "user", "content": "cut o\n' + '{"role": "user", "content": "never push"}\n'
     assert read(write("all.jsonl", lines)).said == ["never push"]
+
+
+def test_a_copy_under_another_name_says_nothing_again(read: Read, write: Write) -> None:
+    said = [{"role": "user", "content": "never push"}, {"role": "assistant", "content": "Agreed."}]
+    copies = (
+        write("one.json", json.dumps(said)),
+        write("two.json", json.dumps({"messages": said})),
+        write("other.json", json.dumps([said[0], {"role": "assistant", "content": "Why?"}])),
+    )
+    one, two, other = ([*places(*read(path).chats)] for path in copies)
+    assert one == two
+    assert one[0] != other[0]

@@ -2,9 +2,10 @@
 
 The same words at the same time are the same turn, whichever session they stand in. Where no time is known,
 they are the same after the same conversation; the first words of one are its session's own, since people
-often begin alike, and an application's are all its session's own. SpecStory tells the time of its export, and
-Codex that of a fork, which differ from one to the next, but both name the session: there, the same words are
-told apart by how often they were said before.
+often begin alike, and an application's are all its session's own. If a session goes by the name of a file, of
+which there may be copies, the first words are told by what follows. SpecStory tells the time of its export,
+and Codex that of a fork, which differ from one to the next, but both name the session: there, the same words
+are told apart by how often they were said before.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from recollect.kit.secret import fingerprint
-from recollect.rules.chats import codex, cursor, messages, specstory
+from recollect.rules.chats import codex, cursor, cursor_markdown, messages, specstory
 from recollect.rules.chats.models import Chat, Turn
 
+_NAMED_BY_FILE = frozenset({messages.FORMAT, cursor_markdown.FORMAT, specstory.FORMAT})
 _TOLD_ANEW = frozenset({specstory.FORMAT, codex.FORMAT})
 
 
@@ -35,6 +37,8 @@ def places(chat: Chat) -> Iterator[tuple[bytes, ...]]:
             yield b"at", str(turn.at.timestamp()).encode()
         elif before:
             yield b"after", before
+        elif following is not None and chat.format in _NAMED_BY_FILE:
+            yield b"before", fingerprint(following.role.encode(), following.text.encode())
         else:
             yield b"in", f"{turn.number} {chat.format} {chat.session}".encode()
         times[said] += 1

@@ -67,6 +67,8 @@ def _match(pattern: Pattern[str], said: str) -> re.Match[str] | None:
 
 def _sentence(text: str) -> str:
     text = text.strip().rstrip("?!.,;: ")
+    # The end of a quotation may be that of the clause.
+    text += '"' * (text.count('"') % 2)
     if len(text) > LONGEST_RULE:
         text = text[:LONGEST_RULE].rsplit(" ", 1)[0] + " …"
     return text[:1].upper() + text[1:] + ("" if text.endswith("…") else ".")
