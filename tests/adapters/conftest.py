@@ -108,7 +108,8 @@ async def site(tmp_path: Path, settings: Settings) -> AsyncIterator[Site]:
     async with running_redis() as redis:
         environment = {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
+            # Its own sources, also where another checkout is installed.
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
             "REDIS_URL": redis.url,
             "RECOLLECT_HOME": str(settings.home),
             "RECOLLECT_SECRET_KEY": SECRET,

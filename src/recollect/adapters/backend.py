@@ -12,7 +12,6 @@ thread or Celery task calls, one set of connections serves them all.
 from __future__ import annotations
 
 import asyncio
-import atexit
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -52,7 +51,6 @@ async def _open(settings: Settings) -> AsyncIterator[Services]:
 
 
 here = PerProcess(_open)
-atexit.register(here.close)
 
 
 class Backend:

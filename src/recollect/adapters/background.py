@@ -4,6 +4,8 @@ one place where other people's code meets Recollect inside one process."""
 from __future__ import annotations
 
 import asyncio
+import atexit
+import concurrent.futures.thread  # noqa: F401 - so that its ending is on Python's list before ours
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -16,6 +18,9 @@ from recollect.kit.logs import be_a_guest
 from recollect.settings import Settings
 
 CLOSE_SECONDS = 10
+# Closing takes threads. When atexit's functions are called, executors have ended, and since 3.12 no thread
+# can be started. Executors end by way of this list, the latest entry first, so that we still have them.
+_register_while_threads_work = getattr(threading, "_register_atexit", atexit.register)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,7 +74,8 @@ class Background(Generic[T]):
         try:
             async with self._opening(self._settings) as it:
                 opened.set_result(it)
-                await self._stopping.wait()
+                # Until asyncio.run cancels it, once: nothing disturbs what closes then.
+                await self._loop.create_future()
         except Exception as error:
             if opened.done():
                 raise
@@ -88,8 +94,8 @@ async def kept_running(database: Database) -> AsyncIterator[None]:
 
 
 class PerProcess(Generic[T]):
-    """What this process has open in the background, made when it is first needed. Neither a loop nor a
-    connection survives a fork, so a child begins with none."""
+    """What this process has open in the background, made when it is first needed and closed when the program
+    ends. Neither a loop nor a connection survives a fork, so a child begins with none."""
 
     def __init__(self, opening: Opening[T]) -> None:
         self._opening = opening
@@ -97,6 +103,7 @@ class PerProcess(Generic[T]):
         self._background: Background[T] | None = None
         self._of_ancestors: list[Background[T] | None] = []
         os.register_at_fork(after_in_child=self._leave_to_parent)
+        _register_while_threads_work(self.close)
 
     def get(self, settings: Callable[[], Settings]) -> Background[T]:
         with self._turn:

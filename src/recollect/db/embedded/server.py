@@ -188,7 +188,8 @@ def _announced(places: Places) -> bool:
 
 async def _until_stopped_or_shared(places: Places) -> None:
     deadline = time.monotonic() + STOP_PATIENCE
-    while await asyncio.to_thread(_stopping, places):
+    # Not in a thread: a program that is ending may have none to give, and nobody holds these locks for long.
+    while _stopping(places):
         if time.monotonic() > deadline:
             log.warning("embedded_postgres_still_stopping", log=str(places.log))
             return
