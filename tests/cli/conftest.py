@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from recollect import cli
 from tests.conftest import SECRET
 
 
@@ -51,7 +52,9 @@ class Warm:
     """Runs commands in forks of a process that has everything loaded; see warm.py."""
 
     def __init__(self) -> None:
-        environment = {"PATH": os.environ["PATH"], "OPENBLAS_NUM_THREADS": "1"}
+        # The code under test may be another than the installed one: that of a second work tree.
+        code = str(Path(cli.__file__).parents[2])
+        environment = {"PATH": os.environ["PATH"], "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": code}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("warm.py"))],
             stdin=subprocess.PIPE,
