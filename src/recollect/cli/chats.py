@@ -11,6 +11,7 @@ from rich.text import Text
 from recollect.cli.console import (
     AsJson,
     as_user,
+    check_workspace,
     err,
     out,
     plain,
@@ -50,6 +51,7 @@ def list_(
     """List chats; those that got turns last come first."""
 
     async def work(services: Services, tx: Transaction, author: UUID) -> list[History]:
+        await check_workspace(services, tx, workspace)
         return [*await services.histories.list(tx, author, workspace=workspace, limit=limit + 1)]
 
     chats = as_user(user, work)
