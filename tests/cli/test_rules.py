@@ -280,3 +280,37 @@ async def test_an_extraction_that_is_terminated_is_recorded_as_stopped_and_the_n
     assert b"Traceback" not in told
     assert [(run["state"], run["error"]) for run in runs.json] == [("failed", "The extraction was stopped.")]
     assert again.json["run"]["state"] == "done"
+
+
+async def test_a_prompt_is_shown_with_its_lines_and_for_whom_it_is(recollect: Run, ana: Person) -> None:
+    shop = (await ana.http.post("/api/workspaces", json={"name": "Shop"})).json()["id"]
+    add = ("rules", "prompts", "add")
+
+    for_all = await recollect(*add, "ours", "--file", "-", stdin="Find rules.\nAll of them.\n")
+    for_one = await recollect(*add, "shop", "--file", "-", "--workspace", shop, stdin="Find rules.")
+
+    lines = [line.strip() for line in for_all.out.splitlines()]
+    assert "All of them." in lines
+    assert "\N{REPLACEMENT CHARACTER}" not in for_all.out
+    assert "for everybody" in for_all.err
+    assert for_one.err == ""
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\n"])
+async def test_a_prompt_without_words_is_refused(recollect: Run, ana: Person, text: str) -> None:
+    added = await recollect("rules", "prompts", "add", "ours", "--file", "-", stdin=text)
+    [default] = (await recollect("rules", "prompts", "list", "--json")).json
+    changed = await recollect("rules", "prompts", "change", default["id"], "--file", "-", stdin=text)
+
+    assert added.sentence == changed.sentence == "A prompt has to say something."
+
+
+async def test_that_a_prompt_does_nothing_without_a_model_is_said(recollect: Run, tmp_path: Path) -> None:
+    await recollect("import", "chats", str(transcript(tmp_path, TABS)))
+    [chat] = (await recollect("chats", "list", "--json")).json
+    [default] = (await recollect("rules", "prompts", "list", "--json")).json
+
+    tried = await recollect("rules", "prompts", "try", default["id"], chat["id"])
+
+    assert "tried (1 rules" in tried.out
+    assert "has no effect without a model" in tried.err
