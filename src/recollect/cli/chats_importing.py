@@ -87,11 +87,8 @@ def import_(
             outcome = await bringing.run(
                 paths, lambda done, total: progress.update(bar, completed=done, total=total)
             )
-        agrees_now = (
-            not dry_run
-            and _is_reason(outcome, consent)
-            and await agreement.give(after_refusal=consent is True)
-        )
+        is_reason = not dry_run and _is_reason(outcome, consent)
+        agrees_now = is_reason and await agreement.give(after_refusal=consent is True)
         return Done(author, outcome, agrees_now, await agreement.holds())
 
     done = with_services(run)

@@ -13,6 +13,7 @@ from recollect.cli.console import (
     AsJson,
     acting_user,
     as_user,
+    check_workspace,
     err,
     out,
     plain,
@@ -55,6 +56,7 @@ def list_(*, user: Who = None, workspace: In = None, as_json: AsJson = False) ->
     """List the prompts: a workspace's, and those for all."""
 
     async def work(services: Services, tx: Transaction, _: UUID) -> Sequence[Prompt]:
+        await check_workspace(services, tx, workspace)
         return await services.rule_prompts.list(tx, workspace=workspace)
 
     show_all(as_user(user, work), SHOWN, as_json=as_json)

@@ -43,7 +43,7 @@ Who = Annotated[
 In = Annotated[UUID | None, typer.Option("--workspace", metavar="ID", help="Those of a workspace.")]
 RuleId = Annotated[UUID, typer.Argument(metavar="ID")]
 RuleIds = Annotated[
-    list[UUID], typer.Argument(metavar="ID...", help="All of them are decided, or none.", show_default=False)
+    list[UUID], typer.Argument(metavar="ID", help="All of them are decided, or none.", show_default=False)
 ]
 Limit = Annotated[int, typer.Option(min=1, max=1_000, help="At most this many.")]
 Because = Annotated[str | None, typer.Option("--reason", help="Why; stays on record.")]
@@ -88,10 +88,13 @@ def extract(
     from recollect.rules.models import Extracted
 
     async def work(services: Services) -> Extracted | Estimate:
+        from recollect.db.tenancy import Caller
         from recollect.rules.material import Asked
         from recollect.rules.rule_files import texts_in, texts_of
 
         author = await acting_user(services, user)
+        async with services.tenancy.acting_as(Caller.user(author.id)) as tx:
+            await check_workspace(services, tx, workspace)
         told = (lambda _: texts_in(project_dir)) if project_dir else partial(texts_of, otherwise=Path())
         asked = Asked(author.id, workspace, origin="command line", texts_of=told, everything=everything)
         if dry_run:
