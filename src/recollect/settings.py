@@ -63,6 +63,9 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", validation_alias=_also("LOG_LEVEL", "LOG_LEVEL")
     )
+    user: str | None = Field(
+        None, description="E-mail of the user for whom commands act that are not told by --user."
+    )
 
     trusted_proxies: CommaSeparated = Field(
         (), description="Addresses of reverse proxies whose X-Forwarded-For and -Proto are believed."

@@ -20,7 +20,11 @@ from typing import Any
 
 import pytest
 
+from recollect import cli
 from tests.conftest import SECRET
+
+# The code under test may be another than the installed one: that of a second work tree.
+CODE = str(Path(cli.__file__).parents[2])
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Warm:
     """Runs commands in forks of a process that has everything loaded; see warm.py."""
 
     def __init__(self) -> None:
-        environment = {"PATH": os.environ["PATH"], "OPENBLAS_NUM_THREADS": "1"}
+        environment = {"PATH": os.environ["PATH"], "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": CODE}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("warm.py"))],
             stdin=subprocess.PIPE,

@@ -10,6 +10,8 @@ from uuid import uuid4
 
 import pytest
 
+from recollect.bootstrap import Services
+from recollect.rules.histories.importing import Import
 from tests.cli.conftest import Run
 from tests.conftest import Person
 
@@ -118,7 +120,8 @@ async def test_one_can_import_without_agreeing(recollect: Run, ana: Person, file
     claude_code(files, "Add a cart.")
     outcome = await recollect("import", "chats", str(files), "--no-consent")
     assert "chats consent --yes" in outcome.out
-    assert (await recollect("chats", "consent", "--json")).json == []
+    [refusal] = (await recollect("chats", "consent", "--json")).json
+    assert refusal["granted"] is False
     [said] = (await recollect("chats", "consent", "--yes", "--json")).json
     assert said["granted"] is True
 
@@ -202,3 +205,81 @@ async def test_to_import_again_is_not_to_agree_after_having_said_no(recollect: R
     assert "chats consent --yes" in again.out
     assert not (await imported(recollect, str(files)))["consent"]
     assert (await imported(recollect, str(files), "--consent"))["consent"]
+
+
+async def test_the_way_back_names_the_place_and_the_user(
+    recollect: Run, ana: Person, ben: Person, files: Path
+) -> None:
+    claude_code(files, "Add a cart.")
+    shop = (await ana.http.post("/api/workspaces", json={"name": "Shop"})).json()["id"]
+    place = ("--workspace", shop, "--user", ana.email)
+    agreeing = f"chats consent --yes --workspace {shop} --user {ana.email}`"
+    taking_back = f"chats consent --no --workspace {shop} --user {ana.email}"
+
+    without = await recollect("import", "chats", str(files), *place, "--no-consent")
+    agreed = await recollect("import", "chats", str(files), *place, "--consent")
+    refused = await recollect("import", "chats", str(files), *place, "--no-consent")
+
+    assert agreeing in without.out
+    assert f"{taking_back}`" in agreed.out
+    assert f"{taking_back}." in refused.sentence
+
+
+async def test_who_imported_without_agreeing_does_not_agree_by_importing_more(
+    recollect: Run, ana: Person, files: Path
+) -> None:
+    claude_code(files, "Add a cart.", name="first")
+    await recollect("import", "chats", str(files), "--no-consent")
+    claude_code(files, "Add a till.", name="second")
+
+    again = await imported(recollect, str(files))
+    [said] = (await recollect("chats", "consent", "--json")).json
+
+    assert (again["turns"], again["consent"], said["granted"]) == (1, False, False)
+    assert (await imported(recollect, str(files), "--consent"))["consent"]
+
+
+async def test_it_says_once_that_to_import_is_to_agree(recollect: Run, ana: Person, files: Path) -> None:
+    claude_code(files, "Add a cart.", name="first")
+    first = await recollect("import", "chats", str(files))
+    claude_code(files, "Add a till.", name="second")
+    second = await recollect("import", "chats", str(files))
+
+    assert "you agree" in first.out
+    assert "agree" not in second.out
+
+
+async def test_what_was_here_already_is_no_reason_to_agree(
+    recollect: Run, ana: Person, services: Services, files: Path
+) -> None:
+    claude_code(files, "Add a cart.")
+    await Import(services.histories, services.tenancy, ana.id).run([str(files)], lambda *_: None)
+    again = await recollect("import", "chats", str(files))
+
+    assert "before you agree" in again.out
+    assert (await recollect("chats", "consent", "--json")).json == []
+
+
+async def test_whose_agreement_a_workspace_takes_is_told(recollect: Run, ana: Person) -> None:
+    shop = (await ana.http.post("/api/workspaces", json={"name": "Shop"})).json()["id"]
+
+    before = await recollect("chats", "consent", "--workspace", shop)
+    after = await recollect("chats", "consent", "--workspace", shop, "--rely-on", "workspace")
+
+    assert "relies on author" in before.out
+    assert "relies on workspace" in after.out
+
+
+async def test_for_whom_commands_act_can_be_said_once(
+    recollect: Run, ana: Person, ben: Person, files: Path
+) -> None:
+    claude_code(files, "Add a cart.")
+    refused = await recollect("chats", "list")
+    unknown = await recollect("chats", "list", RECOLLECT_USER="nobody@example.com")
+    told = await recollect("import", "chats", str(files), "--json", RECOLLECT_USER=ben.email)
+    anas = await recollect("chats", "list", "--user", ana.email, "--json", RECOLLECT_USER=ben.email)
+
+    assert "RECOLLECT_USER" in refused.sentence
+    assert "nobody@example.com, whom RECOLLECT_USER names" in unknown.sentence
+    assert told.json["user"] == ben.email
+    assert anas.json == []

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from recollect.bootstrap import Services
-from tests.cli.conftest import Run
+from tests.cli.conftest import CODE, Run
 from tests.conftest import Person, working
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ async def tailing(
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "recollect", "events", "tail", *arguments),
-        env={"PATH": os.environ["PATH"], "HOME": str(cwd), **environment},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": CODE, "HOME": str(cwd), **environment},
         cwd=cwd,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

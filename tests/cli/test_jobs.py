@@ -14,7 +14,7 @@ import pytest
 from recollect.bootstrap import Services
 from recollect.jobs.models import Counts, GiveUp, Job, Task
 from tests.api.working import enqueue, until, until_ended, working
-from tests.cli.conftest import Run
+from tests.cli.conftest import CODE, Run
 from tests.conftest import Person
 
 pytestmark = pytest.mark.anyio
@@ -119,7 +119,13 @@ async def test_who_stops_waiting_leaves_the_job_running_and_is_told(
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "recollect", "jobs", "wait", str(job), "--user", ana.email),
             # As on a terminal, where the bar is drawn: that it is there tells that the command waits.
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "FORCE_COLOR": "1", **environment},
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": CODE,
+                "HOME": str(tmp_path),
+                "FORCE_COLOR": "1",
+                **environment,
+            },
             cwd=tmp_path,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import CODE, Run
+from tests.conftest import Person, until
+from tests.support.model_server import Hangs, ModelServer
 
 pytestmark = pytest.mark.anyio
 
@@ -138,3 +144,183 @@ async def test_what_a_chats_own_project_says_is_left_out_there_and_nowhere_else(
 
     assert [rule["category"] for rule in in_shop.json["rules"]] == ["git-workflow"]
     assert [rule["category"] for rule in in_both.json["rules"]] == ["code-style"]
+
+
+async def found_in(recollect: Run, folder: Path, *said: str) -> dict[str, str]:
+    """The ids of the rules that these words are taken for, by category."""
+    await recollect("import", "chats", str(transcript(folder, *said)))
+    extracted = await recollect("rules", "extract", "--json")
+    return {rule["category"]: rule["id"] for rule in extracted.json["rules"]}
+
+
+async def test_what_was_found_is_shown_with_the_ids_to_decide_by(recollect: Run, tmp_path: Path) -> None:
+    await recollect("import", "chats", str(transcript(tmp_path, TABS, BRANCH)))
+    shown = await recollect("rules", "extract")
+    listed = await recollect("rules", "list", "--json")
+
+    assert {rule["id"] for rule in listed.json} == {line.split()[0] for line in shown.out.splitlines()[1:]}
+    assert "recollect rules approve ID..." in shown.err
+
+
+async def test_several_rules_are_decided_together_or_not_at_all(recollect: Run, tmp_path: Path) -> None:
+    ids = [*(await found_in(recollect, tmp_path, TABS, BRANCH)).values()]
+    unknown = str(uuid4())
+
+    refused = await recollect("rules", "approve", ids[0], unknown, ids[1])
+    before = await recollect("rules", "list", "--json")
+    approved = await recollect("rules", "approve", *ids, "--json")
+    rejected = await recollect("rules", "reject", *ids, "--reason", "No longer.")
+
+    assert unknown in refused.sentence
+    assert {rule["status"] for rule in before.json} == {"pending"}
+    assert [(rule["id"], rule["status"]) for rule in approved.json] == [(each, "approved") for each in ids]
+    assert [line.split(":")[0] for line in rejected.out.splitlines()] == ["rejected", "rejected"]
+
+
+async def test_a_rule_is_archived_or_sent_back_with_notes(recollect: Run, tmp_path: Path) -> None:
+    found = await found_in(recollect, tmp_path, TABS, BRANCH)
+
+    archived = await recollect("rules", "archive", found["code-style"], "--json")
+    revised = await recollect("rules", "revise", found["git-workflow"], "--notes", "Which branch?", "--json")
+
+    assert archived.json["status"] == "archived"
+    assert (revised.json["status"], revised.json["revision_notes"]) == ("needs_revision", "Which branch?")
+
+
+async def test_a_rule_is_shown_with_each_quote_on_a_line(recollect: Run, tmp_path: Path) -> None:
+    found = await found_in(recollect, tmp_path, TABS, BRANCH)
+
+    shown = await recollect("rules", "show", found["git-workflow"])
+
+    [line] = [line for line in shown.out.splitlines() if line.startswith("evidence")]
+    assert "Never push to the main branch directly" in line
+    assert line.endswith("(session s1, turn 2)")
+    assert "{" not in shown.out
+
+
+async def test_rules_are_listed_the_surest_of_a_run_first_and_more_are_hinted_at(
+    recollect: Run, tmp_path: Path
+) -> None:
+    await found_in(recollect, tmp_path, TABS, BRANCH, "Please use snake_case for names.")
+
+    listed = await recollect("rules", "list", "--json")
+    first = await recollect("rules", "list", "--limit", "1")
+    every = await recollect("rules", "list", "--limit", str(len(listed.json)))
+
+    sure = [rule["confidence"] for rule in listed.json]
+    assert len(sure) > 1
+    assert sure == sorted(sure, reverse=True)
+    assert "more than 1" in first.err
+    assert len(first.out.splitlines()) == 2
+    assert every.err == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("rules", "list"),
+        ("rules", "approved"),
+        ("rules", "runs"),
+        ("rules", "prompts", "list"),
+        ("rules", "extract", "--dry-run"),
+        ("chats", "list"),
+    ],
+    ids=" ".join,
+)
+async def test_a_workspace_that_one_is_not_in_is_refused(
+    recollect: Run, ana: Person, ben: Person, command: tuple[str, ...]
+) -> None:
+    shop = (await ana.http.post("/api/workspaces", json={"name": "Shop"})).json()["id"]
+    refusal = "There is no such workspace, or you are not in it."
+
+    unknown = await recollect(*command, "--workspace", str(uuid4()), "--user", ana.email)
+    anothers = await recollect(*command, "--workspace", shop, "--user", ben.email)
+    await recollect("chats", "consent", "--yes", "--workspace", shop, "--user", ana.email)
+    own = await recollect(*command, "--workspace", shop, "--user", ana.email)
+
+    assert (unknown.sentence, anothers.sentence) == (refusal, refusal)
+    assert own.code == 0, own.err
+
+
+@pytest.mark.parametrize("command", ["list", "approved"])
+async def test_a_category_that_there_is_none_of_is_refused(recollect: Run, command: str) -> None:
+    refused = await recollect("rules", command, "--category", "style")
+
+    assert "There is no category style" in refused.sentence
+    assert "code-style" in refused.sentence
+
+
+async def test_for_people_a_run_is_told_in_short(recollect: Run, tmp_path: Path) -> None:
+    await found_in(recollect, tmp_path, TABS)
+
+    runs = await recollect("rules", "runs")
+    whole = await recollect("rules", "runs", "--json")
+
+    heading = runs.out.splitlines()[0]
+    assert " ".join(heading.split()) == "started at state origin turns proposed repeated tokens sent error"
+    assert whole.json[0]["made_by"] == "rules"
+
+
+async def test_an_extraction_that_is_terminated_is_recorded_as_stopped_and_the_next_one_works(
+    recollect: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await recollect("import", "chats", str(transcript(tmp_path, TABS)))
+    async with ModelServer().running() as server:
+        server.otherwise = lambda _: Hangs()
+        asking = {f"RECOLLECT_{name.upper()}": value for name, value in server.as_openai().items()}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "recollect", "rules", "extract"),
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": CODE,
+                "HOME": str(tmp_path),
+                **environment,
+                **asking,
+            },
+            cwd=tmp_path,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        await until(lambda: server.asked)
+        process.terminate()
+        _, told = await asyncio.wait_for(process.communicate(), 30)
+    runs = await recollect("rules", "runs", "--json")
+    again = await recollect("rules", "extract", "--json")
+
+    assert process.returncode == 130
+    assert b"Traceback" not in told
+    assert [(run["state"], run["error"]) for run in runs.json] == [("failed", "The extraction was stopped.")]
+    assert again.json["run"]["state"] == "done"
+
+
+async def test_a_prompt_is_shown_with_its_lines_and_for_whom_it_is(recollect: Run, ana: Person) -> None:
+    shop = (await ana.http.post("/api/workspaces", json={"name": "Shop"})).json()["id"]
+    add = ("rules", "prompts", "add")
+
+    for_all = await recollect(*add, "ours", "--file", "-", stdin="Find rules.\nAll of them.\n")
+    for_one = await recollect(*add, "shop", "--file", "-", "--workspace", shop, stdin="Find rules.")
+
+    lines = [line.strip() for line in for_all.out.splitlines()]
+    assert "All of them." in lines
+    assert "\N{REPLACEMENT CHARACTER}" not in for_all.out
+    assert "for everybody" in for_all.err
+    assert for_one.err == ""
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\n"])
+async def test_a_prompt_without_words_is_refused(recollect: Run, ana: Person, text: str) -> None:
+    added = await recollect("rules", "prompts", "add", "ours", "--file", "-", stdin=text)
+    [default] = (await recollect("rules", "prompts", "list", "--json")).json
+    changed = await recollect("rules", "prompts", "change", default["id"], "--file", "-", stdin=text)
+
+    assert added.sentence == changed.sentence == "A prompt has to say something."
+
+
+async def test_that_a_prompt_does_nothing_without_a_model_is_said(recollect: Run, tmp_path: Path) -> None:
+    await recollect("import", "chats", str(transcript(tmp_path, TABS)))
+    [chat] = (await recollect("chats", "list", "--json")).json
+    [default] = (await recollect("rules", "prompts", "list", "--json")).json
+
+    tried = await recollect("rules", "prompts", "try", default["id"], chat["id"])
+
+    assert "tried (1 rules" in tried.out
+    assert "has no effect without a model" in tried.err

@@ -11,6 +11,7 @@ from rich.text import Text
 from recollect.cli.console import (
     AsJson,
     as_user,
+    check_workspace,
     err,
     out,
     plain,
@@ -23,12 +24,16 @@ from recollect.errors import InvalidInput
 if TYPE_CHECKING:
     from recollect.bootstrap import Services
     from recollect.db.tenancy import Transaction
-    from recollect.rules.histories.models import Consent, Decides, History, HistoryTurn
+    from recollect.rules.histories.models import Consent, Decides, History, HistoryTurn, RuleSettings
 
 app = typer.Typer(help="Chat histories.", no_args_is_help=True)
 
 PAGE = 1_000
 HOW = "command line"
+_RELIES_ON = {
+    "author": "each author agrees for themselves",
+    "workspace": "it agrees for all who have not said no",
+}
 SHOWN = ("id", "source", "project", "title", "turns", "imported_at")
 
 Author = Annotated[
@@ -50,6 +55,7 @@ def list_(
     """List chats; those that got turns last come first."""
 
     async def work(services: Services, tx: Transaction, author: UUID) -> list[History]:
+        await check_workspace(services, tx, workspace)
         return [*await services.histories.list(tx, author, workspace=workspace, limit=limit + 1)]
 
     chats = as_user(user, work)
@@ -125,12 +131,18 @@ def consent(
     if rely_on is not None and (rely_on not in {"author", "workspace"} or workspace is None):
         raise InvalidInput("--rely-on takes author or workspace, and --workspace says which.")
 
-    async def work(services: Services, tx: Transaction, author: UUID) -> list[Consent]:
+    async def work(
+        services: Services, tx: Transaction, author: UUID
+    ) -> tuple[list[Consent], RuleSettings | None]:
+        await check_workspace(services, tx, workspace)
         if rely_on is not None and workspace is not None:
             await services.histories.change_settings(tx, workspace, cast("Decides", rely_on))
         if granted is not None:
             await services.histories.consent(tx, author, granted, workspace, how=HOW)
-        return [*await services.histories.consents(tx, author)]
+        said = [*await services.histories.consents(tx, author)]
+        return said, None if workspace is None else await services.histories.settings(tx, workspace)
 
-    columns = ("workspace_id", "granted", "how", "created_at")
-    show_all(as_user(user, work), columns, as_json=as_json)
+    said, settings = as_user(user, work)
+    show_all(said, ("workspace_id", "granted", "how", "created_at"), as_json=as_json)
+    if settings is not None and not as_json:
+        out.print(f"The workspace relies on {settings.consent}: {_RELIES_ON[settings.consent]}.")

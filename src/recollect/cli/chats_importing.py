@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import shlex
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from uuid import UUID
 
@@ -23,20 +24,21 @@ from recollect.cli.console import (
 if TYPE_CHECKING:
     from recollect.access.models import User
     from recollect.bootstrap import Services
+    from recollect.db.tenancy import Transaction
     from recollect.rules.histories.importing import Outcome
 
 SHOWN = 20
 HOW = "command line"
 _AGREED_ALREADY = (
     "Rules are learnt from your chats here, and would be from these too."
-    " To import without that, first take it back: recollect chats consent --no."
+    " To import without that, first take it back: {}."
 )
 
 
 class Done(NamedTuple):
     user: User
     outcome: Outcome
-    agreed: bool
+    agrees_now: bool
     may_be_analysed: bool
 
 
@@ -72,12 +74,12 @@ def import_(
     """
 
     async def run(services: Services) -> Done:
-        from recollect.errors import Conflict
         from recollect.rules.histories.importing import Import
 
         author = await acting_user(services, user)
-        if consent is False and not dry_run and await _may_analyse(services, author, workspace):
-            raise Conflict(_AGREED_ALREADY)
+        agreement = Agreement(services, author.id, workspace)
+        if consent is False and not dry_run:
+            await agreement.refuse(_way("no", workspace, user))
         place = {"workspace": workspace, "project": project}
         bringing = Import(services.histories, services.tenancy, author.id, **place, dry_run=dry_run)
         with progress_bar(of_bytes=True) as progress:
@@ -85,37 +87,80 @@ def import_(
             outcome = await bringing.run(
                 paths, lambda done, total: progress.update(bar, completed=done, total=total)
             )
-        is_import = bool(outcome.formats) and not dry_run
-        agreed = is_import and await _agreed(services, author, workspace, consent)
-        return Done(author, outcome, agreed, await _may_analyse(services, author, workspace))
+        is_reason = not dry_run and _is_reason(outcome, consent)
+        agrees_now = is_reason and await agreement.give(after_refusal=consent is True)
+        return Done(author, outcome, agrees_now, await agreement.holds())
 
     done = with_services(run)
     if as_json:
         print_json(_told(done))
     else:
-        _show(done, dry_run=dry_run)
+        _show(done)
+        if not dry_run and done.outcome.formats:
+            _tell_agreement(done, workspace, user)
     if not done.outcome.formats:
         raise typer.Exit(1)
 
 
-async def _agreed(services: Services, author: User, workspace: UUID | None, said: bool | None) -> bool:
-    """To import one's own is to agree, but for whoever says no, or has said it and nothing else since."""
-    from recollect.db.tenancy import Caller
-
-    async with services.tenancy.acting_as(Caller.user(author.id)) as tx:
-        if said is None:
-            before = await services.histories.consents(tx, author.id)
-            said = all(each.granted for each in before if each.workspace_id == workspace)
-        if said:
-            await services.histories.consent(tx, author.id, True, workspace, how=HOW)
-        return said
+def _is_reason(outcome: Outcome, consent: bool | None) -> bool:
+    """To import one's own is to agree. What was here already is not imported, whoever brought it."""
+    if consent is None:
+        return outcome.whole.turns > 0
+    return consent and bool(outcome.formats)
 
 
-async def _may_analyse(services: Services, author: User, workspace: UUID | None) -> bool:
-    from recollect.db.tenancy import Caller
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """That rules are learnt from somebody's chats in one place."""
 
-    async with services.tenancy.acting_as(Caller.user(author.id)) as tx:
-        return await services.histories.may_analyse(tx, author.id, workspace)
+    services: Services
+    user_id: UUID
+    workspace: UUID | None
+
+    async def holds(self) -> bool:
+        async with self._acting() as tx:
+            return await self._holds(tx)
+
+    async def refuse(self, way_back: str) -> None:
+        """Note the no, so that it stays one when more is imported; an error where there is a yes."""
+        from recollect.errors import Conflict
+
+        async with self._acting() as tx:
+            if await self._holds(tx):
+                raise Conflict(_AGREED_ALREADY.format(way_back))
+            if await self._said(tx) is None:
+                await self._say(tx, granted=False)
+
+    async def give(self, *, after_refusal: bool) -> bool:
+        """Whether it is given now: it is once, and not by whoever said no, unless they say otherwise."""
+        async with self._acting() as tx:
+            said = await self._said(tx)
+            is_new = said is None or (said is False and after_refusal)
+            if is_new:
+                await self._say(tx, granted=True)
+            return is_new
+
+    async def _holds(self, tx: Transaction) -> bool:
+        return await self.services.histories.may_analyse(tx, self.user_id, self.workspace)
+
+    async def _said(self, tx: Transaction) -> bool | None:
+        said = await self.services.histories.consents(tx, self.user_id)
+        return next((each.granted for each in said if each.workspace_id == self.workspace), None)
+
+    async def _say(self, tx: Transaction, *, granted: bool) -> None:
+        await self.services.histories.consent(tx, self.user_id, granted, self.workspace, how=HOW)
+
+    def _acting(self) -> Transaction:
+        from recollect.db.tenancy import Caller
+
+        return self.services.tenancy.acting_as(Caller.user(self.user_id))
+
+
+def _way(answer: str, workspace: UUID | None, user: str | None) -> str:
+    """How to say yes or no to it, for the place and the user that were named."""
+    place = "" if workspace is None else f" --workspace {workspace}"
+    whose = "" if user is None else f" --user {shlex.quote(user)}"
+    return f"recollect chats consent --{answer}{place}{whose}"
 
 
 def _told(done: Done) -> dict[str, Any]:
@@ -129,7 +174,7 @@ def _told(done: Done) -> dict[str, Any]:
     }
 
 
-def _show(done: Done, *, dry_run: bool) -> None:
+def _show(done: Done) -> None:
     outcome = done.outcome
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("format", "chats", "new turns", "known turns", "secrets masked"):
@@ -143,12 +188,17 @@ def _show(done: Done, *, dry_run: bool) -> None:
         err.print(plain(f"{place}: {skipped.reason}"))
     if (more := len(outcome.skipped) - SHOWN) > 0:
         err.print(f"{more:,} more were skipped; --json names them all.")
-    if dry_run or not outcome.formats:
-        return
-    if done.agreed:
+
+
+def _tell_agreement(done: Done, workspace: UUID | None, user: str | None) -> None:
+    if done.agrees_now:
+        way = _way("no", workspace, user)
         out.print(
-            "By importing them you agree that rules are learnt from your chats here;"
-            " `recollect chats consent --no` takes that back."
+            plain(
+                "By importing them you agree that rules are learnt from your chats here;"
+                f" `{way}` takes that back."
+            )
         )
     elif not done.may_be_analysed:
-        out.print("Nothing is learnt from them before you agree: `recollect chats consent --yes`.")
+        way = _way("yes", workspace, user)
+        out.print(plain(f"Nothing is learnt from them before you agree: `{way}`."))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from recollect.errors import InvalidInput, Misconfigured, RecollectError
+from recollect.cli.tables import Rows, pairs
+from recollect.errors import InvalidInput, Misconfigured, NotFound, RecollectError
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -70,10 +71,22 @@ def with_services(work: Callable[[Services], Awaitable[T]]) -> T:
     settings = load_settings()
 
     async def run() -> T:
+        _heed_termination()
         async with open_services(settings) as services:
             return await work(services)
 
-    return run_async(run())
+    try:
+        return run_async(run())
+    except asyncio.CancelledError:
+        # Nothing else cancels a command from outside: Ctrl-C comes as itself.
+        raise KeyboardInterrupt from None
+
+
+def _heed_termination() -> None:
+    """Let SIGTERM do what Ctrl-C does: what runs is cancelled, and may record that it was stopped."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 @contextlib.asynccontextmanager
@@ -87,17 +100,30 @@ async def acting_for(services: Services, email: str) -> AsyncIterator[tuple[Tran
 
 
 async def acting_user(services: Services, email: str | None) -> User:
-    """The user who is named, or the only one there is. On a new machine that one is made, and it says so."""
+    """The user who is named, here or in the settings, or the only one there is. On a new machine that one is
+    made, and it says so."""
     if email is not None:
         return await services.access.find_user(email)
+    if (usual := services.settings.user) is not None:
+        return await _usual_user(services, usual)
     users = await services.access.list_users(limit=2)
     if len(users) == 1:
         return users[0]
     made = None if users else await services.access.ensure_first_admin()
     if made is None:
-        raise InvalidInput("Say for whom: --user EMAIL. `recollect user list` shows who there is.")
+        raise InvalidInput(
+            "Say for whom: --user EMAIL, or RECOLLECT_USER=EMAIL in the environment for all commands."
+            " `recollect user list` shows who there is."
+        )
     err.print(plain(f"There was no user yet: {made.email} is the first, and this is theirs."))
     return made
+
+
+async def _usual_user(services: Services, email: str) -> User:
+    try:
+        return await services.access.find_user(email)
+    except NotFound as error:
+        raise NotFound(f"There is no user {email}, whom RECOLLECT_USER names.") from error
 
 
 def as_user(email: str | None, work: Callable[[Services, Transaction, UUID], Awaitable[T]]) -> T:
@@ -111,6 +137,16 @@ def as_user(email: str | None, work: Callable[[Services, Transaction, UUID], Awa
             return await work(services, tx, user.id)
 
     return with_services(run)
+
+
+async def check_workspace(services: Services, tx: Transaction, workspace: UUID | None) -> None:
+    """An error unless the user is in the workspace, if one is named."""
+    if workspace is None:
+        return
+    try:
+        await services.membership.workspace(tx, workspace)
+    except NotFound as error:
+        raise NotFound("There is no such workspace, or you are not in it.") from error
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
@@ -195,10 +231,7 @@ def show(value: BaseModel | Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(fields)
         return
-    table = Table.grid(padding=(0, 2))
-    for name, field in fields.items():
-        table.add_row(f"[dim]{name}[/dim]", plain(field))
-    out.print(table)
+    out.print(pairs({name: plain(field, keeping="\n\t") for name, field in fields.items()}))
 
 
 def show_all(
@@ -207,13 +240,14 @@ def show_all(
     if as_json:
         print_json([value.model_dump(mode="json", by_alias=by_alias) for value in values])
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for value in values:
-        row = value.model_dump(mode="json")
-        table.add_row(*(plain(row[column]) for column in columns))
-    out.print(table if values else "[dim]nothing there[/dim]")
+    rows = [value.model_dump(mode="json") for value in values]
+    cells = [[_on_one_line(row[column]) for column in columns] for row in rows]
+    titles = [column.replace("_", " ") for column in columns]
+    out.print(Rows(titles, cells) if values else "[dim]nothing there[/dim]")
+
+
+def _on_one_line(value: Any) -> Text:
+    return plain(" ".join(value.splitlines()) if isinstance(value, str) else value)
 
 
 def print_json(value: Any) -> None:

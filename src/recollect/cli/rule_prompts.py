@@ -13,6 +13,8 @@ from recollect.cli.console import (
     AsJson,
     acting_user,
     as_user,
+    check_workspace,
+    err,
     out,
     plain,
     print_json,
@@ -54,6 +56,7 @@ def list_(*, user: Who = None, workspace: In = None, as_json: AsJson = False) ->
     """List the prompts: a workspace's, and those for all."""
 
     async def work(services: Services, tx: Transaction, _: UUID) -> Sequence[Prompt]:
+        await check_workspace(services, tx, workspace)
         return await services.rule_prompts.list(tx, workspace=workspace)
 
     show_all(as_user(user, work), SHOWN, as_json=as_json)
@@ -101,6 +104,8 @@ def add(
             return await services.rule_prompts.add(tx, wanted, workspace=workspace, by=by.id)
 
     show(with_services(work), as_json=as_json)
+    if workspace is None:
+        err.print("It is for everybody; with --workspace ID it would be for that workspace alone.")
 
 
 @app.command()
@@ -158,6 +163,7 @@ def try_(
     as_json: AsJson = False,
 ) -> None:
     """Show what a prompt makes of chats, beside the active one; no rule is stored."""
+    from recollect.rules.models import BY_RULES
 
     async def work(services: Services) -> Compared:
         from recollect.rules.material import Asked
@@ -167,6 +173,8 @@ def try_(
         return await services.extractor.compare(asked, _read(file) if file else None)
 
     compared = with_services(work)
+    if compared.tried.run.made_by == BY_RULES:
+        err.print("A prompt's text has no effect without a model; `recollect model status` tells of it.")
     if as_json:
         print_json(compared.model_dump(mode="json"))
         return
@@ -189,6 +197,9 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 def _read(file: Path) -> str:
     try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text()
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} cannot be read as text: {error}.") from error
+    if not text.strip():
+        raise InvalidInput("A prompt has to say something.")
+    return text
