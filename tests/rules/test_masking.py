@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.access.tokens import new_api_key
-from recollect.rules.masking import assignments, mask, tokens
+from recollect.rules.masking import addresses, assignments, mask, tokens
+from recollect.rules.masking import pem as private_keys
 
 # Every secret here is put together from parts, so that no scanner takes this file for a leak.
 _ALNUM = string.ascii_letters + string.digits
@@ -98,6 +99,24 @@ KINDS = {
     "Square": [("sq0" + "csp-" + some(_URLSAFE, 43), "Square")],
     "Mailchimp": [(some(_HEX, 32) + "-us" + "12", "Mailchimp")],
     "Artifactory": [("AK" + "Cp" + some(_ALNUM, 69), "Artifactory")],
+    "Figma": [("fig" + "d_" + some(_URLSAFE, 40), "Figma")],
+    "New Relic": [("NR" + "AK-" + some(string.ascii_uppercase + string.digits, 27), "New Relic")],
+    "Doppler": [("dp" + ".pt." + some(_ALNUM, 43), "Doppler")],
+    "Pulumi": [("pu" + "l-" + some(_HEX, 40), "Pulumi")],
+    "PlanetScale": [("pscale" + "_pw_" + some(_ALNUM, 43), "PlanetScale")],
+    "Contentful": [("CF" + "PAT-" + some(_URLSAFE, 43), "Contentful")],
+    "Netlify": [("nf" + "p_" + some(_ALNUM, 36), "Netlify")],
+    "Render": [("rn" + "d_" + some(_ALNUM, 28), "Render")],
+    "LangSmith": [("lsv2" + "_pt_" + some(_HEX, 32) + "_" + some(_HEX, 10), "LangSmith")],
+    "Bedrock": [("AB" + "SK" + some(_ALNUM, 128), "Bedrock")],
+    "Square or Facebook": [
+        ("EA" + "AA" + some(_URLSAFE, 60), "Square or Facebook"),
+        ("EA" + "AG" + some(_ALNUM, 180), "Square or Facebook"),
+    ],
+    "RubyGems": [("ruby" + "gems_" + some(_HEX, 48), "RubyGems")],
+    "Clojars": [("CLO" + "JARS_" + some(_HEX, 60), "Clojars")],
+    "Airtable": [("pa" + "t" + some(_ALNUM, 14) + "." + some(_HEX, 64), "Airtable")],
+    "Fly": [("fm" + "2_" + some(_ALNUM, 300), "Fly")],
     "card": [
         ("4111 1111" + " 1111 1111", "card"),
         ("5555555555" + "554444", "card"),
@@ -128,6 +147,33 @@ def test_a_secret_is_known_by_its_form_wherever_it_stands(secret: str, kind: str
     for around in AROUND:
         text = around.format(secret)
         assert mask(text) == (around.format(f"[secret: {kind}]"), (kind,)), around
+
+
+STUCK_TO = [
+    "\x1b[32m{}\x1b[0m",
+    "\x1b[1;31m{}",
+    "\\u001b[38;5;208m{}\\u001b[0m",
+    "token%3D{}",
+    "\\u0022{}\\u0022",
+    "token\\u003d{}",
+    "\\x22{}",
+    "_{}_",
+    "backup_{}",
+]
+
+
+@pytest.mark.parametrize("around", STUCK_TO)
+@pytest.mark.parametrize(("secret", "kind"), [each for each in KNOWN if "card" not in str(each.id)])
+def test_what_sticks_to_a_token_does_not_hide_it(secret: str, kind: str, around: str) -> None:
+    masked = mask(around.format(secret))
+    assert masked.kinds == (kind,)
+    assert masked.text.startswith(around.partition("{}")[0] + f"[secret: {kind}]")
+
+
+@pytest.mark.parametrize("name", ["GitHub", "GitLab", "Slack", "Stripe", "Anthropic", "npm", "DigitalOcean"])
+def test_a_prefix_that_nothing_else_has_needs_no_border(name: str) -> None:
+    for secret, kind in KINDS[name]:
+        assert mask(f"OLD{secret}") == (f"OLD[secret: {kind}]", (kind,))
 
 
 def test_there_are_thirty_kinds_and_more() -> None:
@@ -194,6 +240,75 @@ NAMED = [
     (f'"private_key": "{pem("PRIVATE" + " KEY")}\n",'.replace("\n", "\\n"), "-----", "private key"),
 ]
 
+_ODD = "abcdef" + ",Ghij99kl"
+_LETTERS = "sword" + "fishes"
+_LONG = some(_ALNUM, 40)
+NAMED += [
+    # A line with a variable ends at a space, whatever the password has in it.
+    *(
+        (f"{before}DB_PASSWORD={_ODD.replace(',', mark)} x", _ODD[-8:], "passwd")
+        for mark in ",&|<"
+        for before in ("", "export ", "A=1\nset ", "ENV ", "docker run -e ")
+    ),
+    (f"password={_ODD}\nuser=x", _ODD[-8:], "passwd"),
+    ("curl -u admin:Xy7@" + "kkl9zQ host", "kkl9zQ", "login"),
+    # One word or sign does not make it a placeholder or a variable.
+    ("postgres://app:my_S3cret" + "_Pw9@db", "S3cret", "postgres"),
+    ("postgres://app:$ecret" + "W0rd@db", "W0rd", "postgres"),
+    ("DB_PASSWORD=my_S3cret" + "_Pw9", "S3cret", "passwd"),
+    ("DB_PASSWORD='$ecret" + "W0rd9'", "W0rd9", "passwd"),
+    ("DB_PASSWORD='[Xy7" + "kkl9z'", "kkl9z", "passwd"),
+    ("password=Hello..." + "World42", "World42", "passwd"),
+    ("DB_PASSWORD=Hello..." + "World42", "World42", "passwd"),
+    ("password: %Secret" + "9word", "9word", "passwd"),
+    # Without a digit, but where nothing else than a password stands.
+    (f"dump --password={_LETTERS} shop", _LETTERS, "passwd"),
+    (f"password={_LETTERS} dbname=x", _LETTERS, "passwd"),
+    (f"host=h user=u password={_LETTERS}", _LETTERS, "passwd"),
+    (f"Server=h;User Id=u;Password={_LETTERS};", _LETTERS, "passwd"),
+    (f";Password={_LETTERS};", _LETTERS, "passwd"),
+    (f"jdbc:x://h/d?user=a&password={_LETTERS}", _LETTERS, "passwd"),
+    ('DB_PASSWORD="Tr0ub4dor' + ' and 3"', "Tr0ub4dor", "passwd"),
+    # Statements, calls, tags, entries, files and commands.
+    (f"ALTER USER app WITH PASSWORD '{_LETTERS}';", _LETTERS, "passwd"),
+    (f"create role app login password '{_LETTERS}'", _LETTERS, "passwd"),
+    (f"CREATE USER 'a'@'%' IDENTIFIED BY '{_LETTERS}';", _LETTERS, "passwd"),
+    (f"define('DB_PASSWORD', '{_LETTERS}');", _LETTERS, "passwd"),
+    (f'os.getenv("DB_PASSWORD", "{_LETTERS}")', _LETTERS, "passwd"),
+    (f'os.environ.get("API_KEY", "{_KEY}")', _KEY, "key"),
+    (f"<db><password>{_LETTERS}</password></db>", _LETTERS, "passwd"),
+    (f"- name: DB_PASSWORD\n  value: {_LETTERS}\n", _LETTERS, "passwd"),
+    (f'{{"name": "DB_PASSWORD", "value": "{_LETTERS}"}}', _LETTERS, "passwd"),
+    (f"- name: DB_PASSWORD\\n  value: {_WORD}\\n", _WORD, "passwd"),
+    (f"ENV DB_PASSWORD {_LETTERS}", _LETTERS, "passwd"),
+    (f"ENV API_TOKEN {_LETTERS}", _LETTERS, "key"),
+    (f"DB_PW={_WORD}", _WORD, "passwd"),
+    (f"machine h.test login me password {_LETTERS}", _LETTERS, "passwd"),
+    (f"machine h.test\n  login me\n  password {_LETTERS}\n", _LETTERS, "passwd"),
+    (f"x\ndb.test:5432:shop:app:{_LETTERS}\n", _LETTERS, "passwd"),
+    (f"*:*:*:app:{_LETTERS}", _LETTERS, "passwd"),
+    (f"mysql -u root -p{_LETTERS} shop", _LETTERS, "passwd"),
+    (f"mysqldump -p'{_LETTERS}' shop", _LETTERS, "passwd"),
+    (f"sshpass -p {_LETTERS} ssh me@host", _LETTERS, "passwd"),
+    (f"curl -uadmin:{_LETTERS} localhost", _LETTERS, "login"),
+    (f"curl -X POST \\\n  --user admin:{_LETTERS} localhost", _LETTERS, "login"),
+    (f"**Password:** {_WORD}", _WORD, "passwd"),
+    (f"**Password**: {_WORD}", _WORD, "passwd"),
+    (f"the password was {_WORD}", _WORD, "passwd"),
+    ("postgres://app:Xy7/kkl" + "9zQ@db.test/shop", "kkl", "postgres"),
+    ("postgres://app:Xy7'kkl" + "9zQ@db.test/shop", "kkl", "postgres"),
+    (f"Authorization: Bearer 12|{_LONG}", _LONG, "bearer"),
+    (f"Authorization: SSWS {_LONG}", _LONG, "bearer"),
+    (f"Cookie: theme=dark; session={_LONG}; a=b", _LONG, "cookie"),
+    (f"set-cookie: PHPSESSID={_LONG}; path=/", _LONG, "cookie"),
+    (f"https://a.blob.test/c?sv=2022&sig={_LONG}%2Fab%3D", _LONG, "Azure SAS"),
+    (f"{_KEY[:14]}.atlas" + f"v1.{_LONG}{_KEY}", _LONG, "Terraform"),
+    (f"https://discord.com/api/webhooks/{'1' * 18}/{some(_URLSAFE, 68)}", "", "Discord webhook"),
+    ("AK" + f"IA{some(string.ascii_uppercase, 14)}A2,{_AWS}", _AWS, "AWS key id"),
+    ('"apiKey": "0b6f3c1e-8f0a-4c1b' + '-9a53-1f5f2f0c9d11"', "0b6f3c1e", "key"),
+    ("api_key = '0b6f3c1e-8f0a-4c1b" + "-9a53-1f5f2f0c9d11'", "0b6f3c1e", "key"),
+]
+
 
 @pytest.mark.parametrize(("text", "secret", "kind"), NAMED, ids=range(len(NAMED)))
 def test_a_secret_is_known_by_the_name_before_it(text: str, secret: str, kind: str) -> None:
@@ -250,6 +365,35 @@ KEPT = [
     "docker run -u 1000:1000 image",
     "const passwordInput = document.querySelector('#password1')",
     "keyboard: qwerty12345",
+    "--- PASS: TestParse2 (0.00s)",
+    "pass: 123456 requests",
+    "Unexpected token: ident42x",
+    "existingSecret: postgres-creds1",
+    "STORAGE_KEY='chatHistory'",
+    "docker run --user node:nodegroup image",
+    "rsync -u web1:/var/www/html/site .",
+    "sudo -u postgres:postgres psql",
+    "la clave es mejorar2",
+    "signing key: sha256rsa1",
+    ".sk-toggleable__content2 {}",
+    ".sk-toggleable__content2-with-a-long-name-of-its-own {}",
+    "docker run --name mysql -p3306:3306 mysql",
+    "mysql -u root -p$MYSQL_PASSWORD shop",
+    "curl -u $USER_NAME:$API_TOKEN host",
+    '["password", "user_name2"]',
+    "<label>password>abcdef1</label>",
+    "postgres://localhost:5432/shop?email=me@example.org",
+    "fetch('http://localhost:8000','me@home')",
+    "src/masking.py:5432:def:at:data",
+    "The password was changed; the machine login and password differ.",
+    "Cookie: theme=dark; consent=yes-to-everything-and-more",
+    "if (a.password>minimum12) return",
+    "- name: DB_PASSWORD\n  valueFrom: secretKeyRef12",
+    "task-ant-colony-optimization-of-everything",
+    "token: your-token-value-12",
+    "password=$dbPassword1",
+    "export DB_PASSWORD=${DB_PASSWORD:-x}",
+    '"password": "%(password)s"',
 ]
 
 
@@ -262,6 +406,38 @@ def test_a_key_that_was_cut_off_is_masked_as_far_as_it_goes() -> None:
     whole = pem("RSA PRIVATE" + " KEY")
     masked = mask("see\n" + whole[: whole.rindex("-----END")] + "\nand then?")
     assert masked == ("see\n[secret: RSA private key]\n\nand then?", ("RSA private key",))
+
+
+_LINES = [some(_ALNUM + "+/", 64) for _ in range(5)]
+_BEGIN, _FINISH = "-----BEGIN RSA PRIVATE" + " KEY-----", "-----END RSA PRIVATE" + " KEY-----"
+CUT_OFF = {
+    "quoted": "\n".join(f"> {line}" for line in [_BEGIN, *_LINES]),
+    "numbered with a bar": "\n".join(f"{n:3} | {line}" for n, line in enumerate([_BEGIN, *_LINES], 9)),
+    "numbered with a tab": "\n".join(f"{n:5}\t{line}" for n, line in enumerate([_BEGIN, *_LINES], 9)),
+    "numbered with an arrow": "\n".join(f"{n:5}→{line}" for n, line in enumerate([_BEGIN, *_LINES], 9)),
+    "headers": "\n".join([_BEGIN, "Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,0A1B", "", *_LINES]),
+    "escaped twice": "\\\\n".join([_BEGIN, *_LINES]),
+    "tail": "\n".join([*_LINES, "abc123==", _FINISH]),
+    "tail after a half line": "\n".join([_LINES[0][40:], *_LINES[1:], _FINISH]),
+    "tail, quoted": "\n".join(f"> {line}" for line in [*_LINES, _FINISH]),
+    "tail, numbered": "\n".join(f"{n:5}→{line}" for n, line in enumerate([*_LINES, _FINISH], 9)),
+    "tail, escaped": "\\n".join([*_LINES, _FINISH]),
+    "tail, escaped twice": "\\\\n".join([*_LINES, _FINISH]),
+}
+
+
+@pytest.mark.parametrize("cut_off", CUT_OFF.values(), ids=CUT_OFF)
+def test_what_is_left_of_a_key_is_masked_however_its_lines_are_written(cut_off: str) -> None:
+    masked = mask(f"so:\n{cut_off}\nand then?")
+    assert masked.kinds == ("RSA private key",)
+    assert not any(line[40:] in masked.text for line in _LINES)
+    assert masked.text.startswith("so:\n")
+    assert masked.text.endswith("\nand then?")
+
+
+def test_the_end_of_a_key_without_its_lines_is_no_secret() -> None:
+    text = f"the last line is\n{_FINISH}"
+    assert mask(text) == (text, ())
 
 
 def test_each_of_several_secrets_is_named_in_order() -> None:
@@ -361,6 +537,39 @@ HOSTILE = [
     "M" * 25 + ".",
     "key_1" * 5,
     "PASSWORD=a1",
+    "cos_hmac_secret_access_key=",
+    "password=1(",
+    "password is a",
+    "DB_PASSWORD=a,",
+    "_pw=ab,cd",
+    "ghp_",
+    "_sk-",
+    "%3D4111",
+    "eyJ",
+    "eyJaaaaaaaa",
+    "-----END PRIVATE KEY-----",
+    "-----END PRIVATE KEY-----\n" + "a" * 30,
+    "a" * 30 + "\n",
+    "-----BEGIN PRIVATE KEY-----\n1: ",
+    " -pabcd",
+    " -ua:b",
+    "mysql -p",
+    "curl -u ",
+    "password '",
+    "password abcd ",
+    ":5432:a:b:c",
+    "identified by '",
+    "session=",
+    "session=" + "a" * 16,
+    "getenv('password', '",
+    "password>abcdef",
+    "<password>",
+    "password\n value: ",
+    "postgres://a:b/c'",
+    "ENV PASSWORD ",
+    "$" * 8 + "password=$a",
+    ".atlasv1.",
+    "EAAA",
 ]
 
 
@@ -387,11 +596,11 @@ def test_twice_the_hostile_text_is_at_most_twice_the_work(piece: str) -> None:
     assert _work(text + text) <= 2.1 * _work(text) + 100
 
 
-PATTERNS = [kind.exact for kind in tokens.KINDS] + [
-    assignments._NAME,
-    assignments._FLAGGED,
-    tokens._LOGIN,
-    tokens._PEM,
+PATTERNS = [
+    *(kind.exact for kind in tokens.KINDS),
+    *assignments.PATTERNS,
+    *addresses.PATTERNS,
+    *private_keys.PATTERNS,
 ]
 
 
