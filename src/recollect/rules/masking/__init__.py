@@ -12,9 +12,8 @@ from typing import NamedTuple
 import re2
 
 from recollect.rules.masking import assignments, detectors, tokens
-from recollect.rules.masking.finding import ESCAPE, Finding, Skip, Text
+from recollect.rules.masking.finding import ESCAPE, MASK, Finding, Skip, Text
 
-_MASK = b"[secret: "
 _MASKED = rb"\[secret: [A-Za-z0-9 ]{2,40}\]"
 
 
@@ -68,28 +67,43 @@ def _findings(text: Text) -> Iterator[Finding]:
                 # The lines of a key in PEM may come before the hit, and earlier findings among them.
                 yield outcome._replace(start=max(outcome.start, text.done))
         elif assigned := assignments.at(text, start):
-            # A known form inside a value says more than the name before it, and is found next.
-            token = _first_token(text, assigned.start, assigned.end)
-            if token is not None:
-                assigned = assignments.at(text, start, before=token)
-            if assigned:
-                yield assigned
-                position = assigned.end
+            for found in _assigned(text, start, assigned):
+                yield found
+                position = found.end
 
 
-def _first_token(text: Text, start: int, end: int) -> int | None:
-    """Where a secret of a known form begins in there; it may end after it, as a key in PEM does."""
+def _assigned(text: Text, start: int, assigned: Finding) -> Iterator[Finding]:
+    """A known form that begins inside a value says more than the name before it."""
+    token = _first_token(text, assigned.start, assigned.end)
+    if not token:
+        yield assigned
+    elif token.found.start >= assigned.end:
+        # The value is only what announces it: a header, a command.
+        yield assigned
+        yield token.found
+    elif shorter := assignments.at(text, start, before=min(token.start, token.found.start)):
+        # The token itself is found next.
+        yield shorter
+
+
+class _Token(NamedTuple):
+    start: int
+    found: Finding
+
+
+def _first_token(text: Text, start: int, end: int) -> _Token | None:
+    """A secret of a known form that begins in there; it may end after it, as a key in PEM does."""
     end = min(end, start + assignments.LONGEST_READ)
     while (hit := _TOKENS.search(text.data, start, end + _LONGEST_TRIGGER)) and hit.start() < end:
         outcome = _token_at(text, hit.start())
         if isinstance(outcome, Finding):
-            return min(int(hit.start()), outcome.start)
+            return _Token(hit.start(), outcome)
         start = outcome.end if outcome else hit.start() + 1
     return None
 
 
 def _token_at(text: Text, start: int) -> Finding | Skip | None:
-    if text.data.startswith(_MASK, start):
+    if text.data.startswith(MASK, start):
         return Skip(text.data.index(b"]", start) + 1)
     outcome = tokens.at(text, start) or detectors.at(text.data, start)
     if not outcome and (escape := ESCAPE.match(text.data, start)):

@@ -18,12 +18,13 @@ _SCHEME = re.compile(r"([a-z][a-z0-9]+)[a-z0-9+.-]*$")
 # On the web a slash ends the host, and an @ may stand in any path.
 _WEB = re.compile(r"https?$|wss?$|git$|ssh$|file$")
 _LOGIN = re.compile(rb"://[^\s/:@\"'<>`]{0,100}:(?P<secret>[^\s/\"'<>`]{3,256})@[\w\[{$-]")
-_UNUSUAL_LOGIN = re.compile(rb"://[^\s/:@\"'<>`]{1,100}:(?P<secret>[^\s\"<>`]{3,100})@[\w\[{$-]")
-# A port, a second address, or the end of a string in code.
-_NO_PASSWORD = re.compile(rb"[0-9]{1,5}[/,?]|.*(?://|'[,)\]};:+])")
+# With a slash or an apostrophe in it. Not a port, not up to a second address or the end of a string in code.
+_UNUSUAL_LOGIN = re.compile(
+    rb"://[^\s/:@\"'<>`]{1,100}:(?P<secret>(?![0-9]{1,5}[/,?])(?:(?!//|'[,)\]};:+])[^\s\"<>`]){3,100})@[\w\[{$-]"
+)
 _USUAL_NAMES = {"password", "passwd", "pass", "pwd", "secret", "contraseña"}
 
-TRIGGERS = (rb"://[^\s/:@\"'<>`]{0,100}:[^\s\"<>`]{3}",)
+TRIGGERS = (rb"://[^\s/:@\"'<>`]{0,100}:[^\s/\"<>`][^\s\"<>`]{2}",)
 PATTERNS = (_LOGIN, _UNUSUAL_LOGIN)
 
 
@@ -38,8 +39,6 @@ def at(data: bytes, start: int) -> Finding | Skip | None:
     match = _LOGIN.match(data, start)
     if not match and not _WEB.match(scheme[0]):
         match = _UNUSUAL_LOGIN.match(data, start)
-        if match and _NO_PASSWORD.match(match["secret"]):
-            return None
     if not match:
         return None
     begin, end = match.span("secret")

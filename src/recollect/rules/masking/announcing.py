@@ -30,12 +30,12 @@ _TAG = re.compile(rb"<[\w:.-]*\Z")
 # A parser's token, and a chart's secret that only has a name here.
 _OTHER_MEANING = re.compile(rb"(?i:(?:unexpected|invalid|illegal|unknown) \w*\Z|(?<!\w)existing\w*\Z)")
 # In a connection string, as .NET and libpq read them; in lower case.
-_CONNECTION = re.compile(rb"(?:server|data source|host|user(?: id|name)?|uid|database|dbname)=[^\n]*[;\s]\Z")
+_CONNECTION = re.compile(rb"(?:server|data source|host|user(?: id|name)?|uid|database|dbname)=[^\n]*\Z")
 _SETTING = re.compile(rb"\s(?:dbname|host|user|port|sslmode)=")
 
 
 class Announcement(NamedTuple):
-    """``name`` is in lower case and part of ``word``; ``lead`` stands before that, ``after`` after the value."""
+    """``name`` is in lower case, and part of ``word``; ``lead`` comes before it, ``after`` after all."""
 
     name: bytes
     suffix: str
@@ -53,7 +53,7 @@ class Announcement(NamedTuple):
 
 
 def is_secret(said: Announcement, value: str) -> bool:
-    if not value or _IDENTIFYING_SUFFIX.search(said.suffix) or not _is_tied(said):
+    if _IDENTIFYING_SUFFIX.search(said.suffix) or not _is_tied(said):
         return False
     if _SPACE.search(value) and not _may_have_spaces(said, value):
         return False
@@ -63,8 +63,15 @@ def is_secret(said: Announcement, value: str) -> bool:
         return is_password(value, quoted=False) and not value.isdigit()
     if _is_meant(said, value) and is_environment_value(value):
         return True
-    if said.is_password:
-        return is_password(value, quoted=said.is_quoted or said.separator == b">")
+    return _is_password(said, value) if said.is_password else _is_key(said, value)
+
+
+def _is_password(said: Announcement, value: str) -> bool:
+    return is_password(value, quoted=said.is_quoted or said.separator == b">")
+
+
+def _is_key(said: Announcement, value: str) -> bool:
+    """An API key may be a UUID; a token that is one may as well only identify something."""
     return is_key_or_uuid(value) if said.is_quoted and b"key" in said.name else is_key(value)
 
 
@@ -102,5 +109,6 @@ def _is_meant(said: Announcement, value: str) -> bool:
         return False
     if said.is_flag or said.lead.endswith((b"?", b"&")) or _SETTING.match(said.after):
         return True
-    in_list = said.lead.endswith(b";") and said.after.startswith(b";")
-    return in_list or bool(_CONNECTION.search(said.lead[-80:].lower()))
+    if said.lead.endswith(b";") and said.after.startswith(b";"):
+        return True
+    return said.lead.endswith((b";", b" ")) and bool(_CONNECTION.search(said.lead[-80:].lower()))

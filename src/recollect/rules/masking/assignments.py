@@ -7,7 +7,7 @@ import string
 from typing import NamedTuple
 
 from recollect.rules.masking.announcing import Announcement, is_secret
-from recollect.rules.masking.finding import Finding, Text
+from recollect.rules.masking.finding import MASK, Finding, Text
 
 # What a person chooses, and what a machine issues.
 _CHOSEN = (
@@ -23,8 +23,8 @@ _SUFFIX = r"[\w-]{0,24}"
 _QUOTE = r"(?:\\{0,3}[\"'`])"
 _IS = r"(?:\s(?:is|was|ist|war|lautet|es|era)\s?:?)"
 _TYPE = r"(?:\s?:\s?(?:str|string|SecretStr)\b[ |None]{0,7})"
-# As in code and in Markdown; as in prose; in an entry of its own, beside its value (as Kubernetes has it); in a
-# call with a default; in a tag.
+# As in code and in Markdown; as in prose; in an entry of its own, beside its value (as Kubernetes has it);
+# in a call with a default; in a tag.
 _SEPARATOR = (
     rf"(?:{_QUOTE}?\]?{_TYPE}?(?:\*{{0,2}}\s{{0,3}}(?:=>|:=|={{1,3}}|:)\*{{0,2}}|{_IS})\s{{0,4}}"
     rf"|{_QUOTE}?,?(?:\\n|\s){{1,40}}{_QUOTE}?value{_QUOTE}?\s?[:=]\s?"
@@ -41,12 +41,9 @@ TRIGGERS = (
     rf"(?i:(?:{_CHOSEN}|{_ISSUED}){_SUFFIX}=){_PLAIN}{_UNSPACED}{{5}}".encode(),
     rf"(?i:{_FLAG})[^\s<-]".encode(),
 )
-_NAME = re.compile(
-    rf"(?i:(?P<name>(?P<password>{_CHOSEN})|{_ISSUED})(?P<suffix>{_SUFFIX})(?P<separator>{_SEPARATOR}))".encode()
-)
-_FLAGGED = re.compile(
-    rf"(?i:--[\w-]{{0,20}}?(?P<name>(?P<password>{_CHOSEN})|{_ISSUED})(?P<suffix>)(?P<separator>[ =]))".encode()
-)
+_NAMED = rf"(?P<name>(?P<password>{_CHOSEN})|{_ISSUED})"
+_NAME = re.compile(rf"(?i:{_NAMED}(?P<suffix>{_SUFFIX})(?P<separator>{_SEPARATOR}))".encode())
+_FLAGGED = re.compile(rf"(?i:--[\w-]{{0,20}}?{_NAMED}(?P<suffix>)(?P<separator>[ =]))".encode())
 PATTERNS = (_NAME, _FLAGGED)
 _OPENING = re.compile(rf"(?:[furbFURB@]{{0,2}})({_QUOTE})".encode())
 _CLOSING = {
@@ -62,7 +59,7 @@ _UNSPACED_TAIL = _BARE_TAIL + b",;&|"
 _NEXT_VARIABLE = re.compile(rb"[&;,|][\w.-]{1,40}=")
 # Much longer than a secret that a name announces. A quotation mark further off closes something else.
 LONGEST_READ = 512
-# Where it is no secret it does not say so further on, and hostile values are long.
+# What is no secret does not say so further on, and hostile values are long.
 _ENOUGH = 100
 _LOOK_AHEAD = 40
 
@@ -101,9 +98,20 @@ def at(text: Text, start: int, before: int | None = None) -> Finding | None:
     )
     if not is_secret(announcement, data[begin : min(end, begin + _ENOUGH)].decode("utf-8", "replace")):
         return None
-    if end == begin + LONGEST_READ and (rest := _BARE.match(data, end)):
+    if _reaches_mask(data, begin, end):
+        return None
+    if end == begin + _ENOUGH and not is_quoted and before is None and (rest := _BARE.match(data, end)):
         end = rest.end()
     return Finding(begin, end, "passwd" if name["password"] else "key")
+
+
+def _reaches_mask(data: bytes, begin: int, end: int) -> bool:
+    """What is masked inside a value had a known form, and then the rest of the value has been judged."""
+    mask = data.find(MASK, begin, begin + LONGEST_READ)
+    if mask <= end:
+        return mask >= 0
+    rest = _BARE.match(data, end, mask)
+    return bool(rest and rest.end() == mask)
 
 
 def _word(before: bytes, name: re.Match[bytes]) -> tuple[bytes, bytes]:
@@ -127,13 +135,13 @@ def _value(data: bytes, start: int, *, unspaced: bool) -> _Value:
     opening = _OPENING.match(data, start)
     if opening:
         start = opening.end()
-    last = start + LONGEST_READ
-    if opening:
+        last = start + LONGEST_READ
         line_end = data.find(b"\n", start, last)
         closing = _CLOSING[opening[1]].search(data, start, line_end if line_end >= 0 else last)
         if closing:
             return _Value(start, closing.start(), is_quoted=True)
     unspaced = unspaced and not opening
+    last = start + _ENOUGH
     found = (_UNSPACED_VALUE if unspaced else _BARE).match(data, start, last)
     if not found:
         return _Value(start, start, is_quoted=False)

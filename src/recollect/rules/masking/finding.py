@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from typing import NamedTuple
 
 # The letter in \n, the digits in %3D or \u0022 and the m of a terminal's colour are no part of what follows.
@@ -20,10 +21,12 @@ ESCAPE = re.compile(b"|".join((*_ESCAPES, b"_")))
 BORDER = rb"(?:(?<![A-Za-z0-9])|%s)" % b"|".join(b"(?<=%s)" % escape for escape in _ESCAPES)
 # RE2 cannot look back. Without it, a pattern that begins with any letter or digit would begin everywhere.
 WORD_START = rb"(?:%s|\b)" % ESCAPE.pattern
-_LONG_WORD = re.compile(rb"[\w-]{16,}\Z")
+_WORD = (string.ascii_letters + string.digits + "_-").encode()
+_LONG_WORD = 16
 _REST_OF_WORD = re.compile(rb"\w*")
 
 
+MASK = b"[secret: "
 # How far back a pattern looks for what must stand before a secret.
 _LOOK_BACK = 200
 
@@ -58,7 +61,7 @@ class Text:
 
     def mask(self, found: Finding) -> bytes:
         """What is stored instead; all up to its end is done."""
-        mask = b"[secret: %s]" % found.kind.encode()
+        mask = MASK + found.kind.encode() + b"]"
         self._stored = self.before(found.start) + mask
         self.done = found.end
         return mask
@@ -69,9 +72,8 @@ def finding(data: bytes, start: int, end: int, kind: str) -> Finding:
 
     Before it, only what is long enough to be a secret itself if its word ended here.
     """
-    if data[start - 1 : start].isalnum() and (
-        stuck := _LONG_WORD.search(data[max(0, start - _LOOK_BACK) : start])
-    ):
-        start -= len(stuck[0])
+    before = data[max(0, start - _LOOK_BACK) : start]
+    if before[-1:].isalnum() and (stuck := len(before) - len(before.rstrip(_WORD))) >= _LONG_WORD:
+        start -= stuck
     rest = _REST_OF_WORD.match(data, end)
     return Finding(start, rest.end() if rest else end, kind)

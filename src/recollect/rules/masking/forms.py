@@ -7,7 +7,7 @@ import re
 from stdnum import luhn
 
 from recollect.rules.masking.addresses import is_no_login
-from recollect.rules.masking.judgement import is_environment_value, is_made_up, is_password
+from recollect.rules.masking.judgement import is_environment_value, is_password
 from recollect.rules.masking.kinds import has_no_digit, kind
 
 _PORTS = re.compile(r"[0-9:]+$")
@@ -29,7 +29,7 @@ def _is_no_environment_value(value: str) -> bool:
 
 def _is_no_option(value: str) -> bool:
     """After -p a port may stand as well."""
-    return is_made_up(value) or is_no_login(value) or bool(_PORTS.match(value))
+    return is_no_login(value) or bool(_PORTS.match(value))
 
 
 KINDS = (
@@ -54,7 +54,7 @@ KINDS = (
         r"\s(?:-u ?|--user[ =])",
         r"[\"']?[^\s:\"'/]{1,60}:(?P<secret>[^\s\"']{6,})",
         first=r"[\"']?[^\s:\"'/]{1,60}:",
-        after=r"\b(?:curl|wget|https?|xh)(?:[^\n\\]|\\[\s\S])*\Z",
+        after=r"(?:curl|wget|http)(?:[^\n\\]|\\[\s\S])*\Z",
         made_up=is_no_login,
     ),
     kind(
@@ -62,7 +62,7 @@ KINDS = (
         r"\s-p",
         r"[\"']?(?P<secret>[^\s\"']{4,})",
         first=r"[\"']?[^\s\"'-]{4}",
-        after=r"\bmysql[a-z]{0,8}(?:\s[^\n|;]*)?\Z",
+        after=r"mysql[a-z]{0,8}(?:\s[^\n|;]*)?\Z",
         made_up=_is_no_option,
     ),
     kind("passwd", r"sshpass\s{1,4}-p\s?", r"[\"']?(?P<secret>[^\s\"']{4,})", made_up=is_no_login),

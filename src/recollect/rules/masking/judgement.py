@@ -6,13 +6,13 @@ import re
 
 from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString, HexHighEntropyString
 
-# No secret that a name announces says more about itself further on, and hostile values are long.
+# What is no secret does not say so further on, and hostile values are long.
 _ENOUGH = 100
-# They count as whole words of the value, and only beside other words: in a random string they turn up by chance.
-_PLACEHOLDER_WORDS = frozenset(
-    "your my example sample dummy fake placeholder redacted removed hidden insert replace changeme changeit todo tbd"
-    " here value tu dein ihr".split()
-)
+# Whole words of the value, and only beside other words: in a random string they turn up by chance.
+_PLACEHOLDER_WORDS = {
+    *("your", "my", "example", "sample", "dummy", "fake", "placeholder", "redacted", "removed", "hidden"),
+    *("insert", "replace", "changeme", "changeit", "todo", "tbd", "here", "value", "tu", "dein", "ihr"),
+}
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 _PLAIN_WORD = re.compile(r"[^\W\d_]*[0-9]{0,4}")
 # For values in lower case: so the search leaps from one possible beginning to the next.
@@ -20,10 +20,10 @@ _PLACEHOLDER_MARK = re.compile(
     r"x{4}|\*\*\*|…|••|example|\[secret|change[-_]me|0{8}|12345678[9a]|abcdef[0g]|\{[\w.]*\}"
 )
 _PLACEHOLDER_FRAME = re.compile(r"\.\.\.|.*\.\.\.$|<.*>$|\{.*\}$|\[.*\]$|\{\{")
-# A variable has a name that somebody would give to one: $DB_PASSWORD1, $password, $dbPassword, but not $ecretW0rd.
+# A name that somebody would give to a variable: $DB_PASSWORD1, $password, $dbPassword, but not $ecretW0rd.
 _VARIABLE = re.compile(
-    r"""(?x) \$ (?: [{(] | [0-9]+$ | [A-Z_][A-Z0-9_]*$ | [a-z_]+[0-9]{0,3}$ | [a-z]+(?:[A-Z][a-z]+)*[0-9]{0,2}$
-                  | \w+ (?: -> | \[ ) | env: )
+    r"""(?x) \$ (?: [{(] | \w+ (?: -> | \[ ) | env:
+                  | (?: [0-9]+ | [A-Z_][A-Z0-9_]* | [a-z_]+[0-9]{0,3} | [a-z]+(?:[A-Z][a-z]+)*[0-9]{0,2} ) $ )
           | % (?: \(\w*\)[sd]?$ | [sd]?$ | \w+%$ )"""
 )
 _CODE = re.compile(
@@ -132,6 +132,8 @@ def _could_be_real(value: str) -> bool:
 
 def _is_mixed(value: str, length: int) -> bool:
     """Whether a part of it mixes digits and letters, unlike ``release-candidate-2024``."""
+    if not _DIGIT.search(value):
+        return False
     return any(
         len(part) >= length and _DIGIT.search(part) and _LETTER.search(part) for part in _PARTS.split(value)
     )
