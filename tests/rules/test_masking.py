@@ -445,9 +445,23 @@ def test_each_of_several_secrets_is_named_in_order() -> None:
     assert mask(f"{first} {second} {first}").kinds == ("npm", "GitLab", "npm")
 
 
-def test_the_name_in_a_mask_announces_nothing() -> None:
-    text = f"[secret: RSA private key]={_WORD}"
+@pytest.mark.parametrize("before", ["", "mysql -p", "h:5432:shop:app:", "ENV DB_PASSWORD "])
+def test_the_name_in_a_mask_announces_nothing(before: str) -> None:
+    text = f"{before}[secret: RSA private key]={_WORD}"
     assert mask(text) == (text, ())
+
+
+def test_a_token_after_another_of_which_it_hides_the_end_is_masked_with_it() -> None:
+    (aws, _), (github, _) = KINDS["AWS key id"][0], KINDS["GitHub"][0]
+    assert mask(f"use {aws}{github} now") == ("use [secret: GitHub] now", ("GitHub",))
+
+
+def test_a_value_that_only_announces_a_secret_does_not_hide_it() -> None:
+    assert mask(f"PASSWORD=Authorization:SSWS {_LONG}").kinds == ("passwd", "bearer")
+
+
+def test_a_long_secret_in_between_does_not_hide_what_a_command_says() -> None:
+    assert mask(f"curl -H 'Authorization: Bearer {_LONG * 10}' -u me:{_LETTERS}").kinds == ("bearer", "login")
 
 
 def test_neither_files_nor_the_network_nor_settings_of_the_process_are_used() -> None:

@@ -20,7 +20,7 @@ from recollect.rules.masking.finding import WORD_START, Finding, finding
 from recollect.rules.masking.judgement import is_made_up
 
 # Its own patterns are slow, and the shortest value that any of them knows has 24 characters.
-_VALUE = rb"[\]\"':=> ]{1,12}[\w-]{24}"
+_VALUE = rb"[\"']?[:=\]][\]\"':=> ]{0,12}[\w-]{24}"
 _HINTS = (
     rb"(?i:(?:ibm|cloud[_-]?iam|cos|cloudant|softlayer)[a-z_-]{0,30})" + _VALUE,
     rb"(?i:https?://api\.softlayer\.com/soap/v3)",
