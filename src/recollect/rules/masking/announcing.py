@@ -53,11 +53,11 @@ class Announcement(NamedTuple):
 
 
 def is_secret(said: Announcement, value: str) -> bool:
-    if _IDENTIFYING_SUFFIX.search(said.suffix) or not _is_tied(said):
+    if (said.suffix and _IDENTIFYING_SUFFIX.search(said.suffix)) or not _is_tied(said):
         return False
     if _SPACE.search(value) and not _may_have_spaces(said, value):
         return False
-    if not _HARMLESS_SUFFIX.match(said.suffix) or _is_doubtful(said):
+    if (said.suffix and not _HARMLESS_SUFFIX.match(said.suffix)) or _is_doubtful(said):
         return is_random(value) and not is_made_up(value)
     if _PROSE.match(said.separator):
         return is_password(value, quoted=False) and not value.isdigit()
@@ -105,9 +105,14 @@ def _is_meant(said: Announcement, value: str) -> bool:
     """Whether it is a value and nothing else, so that it needs neither a digit nor quotation marks."""
     if said.is_variable:
         return True
-    if not said.is_password or said.separator != b"=" or is_name_of_secret(value):
+    if not said.is_password or said.separator != b"=":
         return False
-    if said.is_flag or said.lead.endswith((b"?", b"&")) or _SETTING.match(said.after):
+    return (said.is_flag or _is_setting(said)) and not is_name_of_secret(value)
+
+
+def _is_setting(said: Announcement) -> bool:
+    """One of several, as in an address or in a connection string."""
+    if said.lead.endswith((b"?", b"&")) or _SETTING.match(said.after):
         return True
     if said.lead.endswith(b";") and said.after.startswith(b";"):
         return True

@@ -126,9 +126,11 @@ def _is_line_of_variable(word: bytes, lead: bytes, separator: bytes) -> bool:
     """Whether the value goes on to the next space: a shell reads it so, and so do files of variables."""
     if separator != b"=":
         return False
-    if not lead or lead.endswith((b"\n", b"\\n")) or _COMMAND.search(lead[-8:]):
+    if not lead or lead.endswith((b"\n", b"\\n")):
         return True
-    return word.isupper() and lead.endswith((b" ", b"\t", b'"', b"'", b"`"))
+    if not lead.endswith((b" ", b"\t", b'"', b"'", b"`")):
+        return False
+    return word.isupper() or bool(_COMMAND.search(lead[-8:]))
 
 
 def _value(data: bytes, start: int, *, unspaced: bool) -> _Value:
