@@ -12,9 +12,8 @@ from typing import NamedTuple
 import re2
 
 from recollect.rules.masking import assignments, detectors, tokens
-from recollect.rules.masking.finding import Finding, Skip
+from recollect.rules.masking.finding import ESCAPE, MASK, Finding, Skip, Text
 
-_MASK = b"[secret: "
 _MASKED = rb"\[secret: [A-Za-z0-9 ]{2,40}\]"
 
 
@@ -30,8 +29,9 @@ def mask(text: str) -> Masked:
     pieces: list[bytes] = []
     kinds: list[str] = []
     kept = 0
-    for found in _findings(data):
-        pieces += data[kept : found.start], b"[secret: %s]" % found.kind.encode()
+    reading = Text(data)
+    for found in _findings(reading):
+        pieces += data[kept : found.start], reading.mask(found)
         kinds.append(found.kind)
         kept = found.end
     if not kinds:
@@ -54,40 +54,58 @@ _TOKENS = _combined((_MASKED, *tokens.TRIGGERS, *detectors.TRIGGERS))
 _ANYTHING = _combined((_MASKED, *tokens.TRIGGERS, *detectors.TRIGGERS, *assignments.TRIGGERS))
 
 
-def _findings(data: bytes) -> Iterator[Finding]:
+def _findings(text: Text) -> Iterator[Finding]:
+    """One after another: the next is looked for when the last one is masked."""
     position = 0
-    while hit := _ANYTHING.search(data, position):
+    while hit := _ANYTHING.search(text.data, position):
         start = hit.start()
         # Where nothing comes of a hit, another may begin inside it.
         position = start + 1
-        if outcome := _token_at(data, start):
+        if outcome := _token_at(text, start):
             position = outcome.end
             if isinstance(outcome, Finding):
-                yield outcome
-        elif assigned := assignments.at(data, start):
-            # A known form inside a value says more than the name before it, and is found next.
-            token = _first_token(data, assigned.start, assigned.end)
-            if token is not None:
-                assigned = assignments.at(data, start, before=token)
-            if assigned:
-                yield assigned
-                position = assigned.end
+                # The lines of a key in PEM may come before the hit, and earlier findings among them.
+                yield outcome._replace(start=max(outcome.start, text.done))
+        elif assigned := assignments.at(text, start):
+            for found in _assigned(text, start, assigned):
+                yield found
+                position = found.end
 
 
-def _first_token(data: bytes, start: int, end: int) -> int | None:
-    """Where a secret of a known form begins in there; it may end after it, as a key in PEM does."""
+def _assigned(text: Text, start: int, assigned: Finding) -> Iterator[Finding]:
+    """A known form that begins inside a value says more than the name before it."""
+    token = _first_token(text, assigned.start, assigned.end)
+    if not token:
+        yield assigned
+    elif token.found.start >= assigned.end:
+        # The value is only what announces it: a header, a command.
+        yield assigned
+        yield token.found
+    elif shorter := assignments.at(text, start, before=min(token.start, token.found.start)):
+        # The token itself is found next.
+        yield shorter
+
+
+class _Token(NamedTuple):
+    start: int
+    found: Finding
+
+
+def _first_token(text: Text, start: int, end: int) -> _Token | None:
+    """A secret of a known form that begins in there; it may end after it, as a key in PEM does."""
     end = min(end, start + assignments.LONGEST_READ)
-    while (hit := _TOKENS.search(data, start, end + _LONGEST_TRIGGER)) and hit.start() < end:
-        outcome = _token_at(data, hit.start())
+    while (hit := _TOKENS.search(text.data, start, end + _LONGEST_TRIGGER)) and hit.start() < end:
+        outcome = _token_at(text, hit.start())
         if isinstance(outcome, Finding):
-            return int(hit.start())
+            return _Token(hit.start(), outcome)
         start = outcome.end if outcome else hit.start() + 1
     return None
 
 
-def _token_at(data: bytes, start: int) -> Finding | Skip | None:
-    if data.startswith(_MASK, start):
-        return Skip(data.index(b"]", start) + 1)
-    if data.startswith(b"\\", start):
-        start += 2
-    return tokens.at(data, start) or detectors.at(data, start)
+def _token_at(text: Text, start: int) -> Finding | Skip | None:
+    if text.data.startswith(MASK, start):
+        return Skip(text.data.index(b"]", start) + 1)
+    outcome = tokens.at(text, start) or detectors.at(text.data, start)
+    if not outcome and (escape := ESCAPE.match(text.data, start)):
+        outcome = tokens.at(text, escape.end()) or detectors.at(text.data, escape.end())
+    return outcome

@@ -6,13 +6,25 @@ import re
 
 from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString, HexHighEntropyString
 
-# The words are whole words of the value: in a random string they turn up by chance.
-_PLACEHOLDER = re.compile(
-    r"""(?ix) (?:^|[\W_])
-          (?: your | my | example | sample | dummy | fake | placeholder | redacted | removed | hidden | insert
-            | replace | change[-_]?me | changeit | todo | tbd | here | value | tu | dein | ihr ) (?:$|[\W_])
-        | x{4} | \*\*\* | \.\.\. | … | •• | EXAMPLE | \[secret | 0{8} | 12345678[9a] | abcdef[0g]
-        | ^[<{\[] | ^\$[a-z_{(] | ^%\(?\w*\)?[s%]?$ | \{[\w.]*\} """
+# What is no secret does not say so further on, and hostile values are long.
+_ENOUGH = 100
+# Whole words of the value, and only beside other words: in a random string they turn up by chance.
+_PLACEHOLDER_WORDS = {
+    *("your", "my", "example", "sample", "dummy", "fake", "placeholder", "redacted", "removed", "hidden"),
+    *("insert", "replace", "changeme", "changeit", "todo", "tbd", "here", "value", "tu", "dein", "ihr"),
+}
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
+_PLAIN_WORD = re.compile(r"[^\W\d_]*[0-9]{0,4}")
+# For values in lower case: so the search leaps from one possible beginning to the next.
+_PLACEHOLDER_MARK = re.compile(
+    r"x{4}|\*\*\*|…|••|example|\[secret|change[-_]me|0{8}|12345678[9a]|abcdef[0g]|\{[\w.]*\}"
+)
+_PLACEHOLDER_FRAME = re.compile(r"\.\.\.|.*\.\.\.$|<.*>$|\{.*\}$|\[.*\]$|\{\{")
+# A name that somebody would give to a variable: $DB_PASSWORD1, $password, $dbPassword, but not $ecretW0rd.
+_VARIABLE = re.compile(
+    r"""(?x) \$ (?: [{(] | \w+ (?: -> | \[ ) | env:
+                  | (?: [0-9]+ | [A-Z_][A-Z0-9_]* | [a-z_]+[0-9]{0,3} | [a-z]+(?:[A-Z][a-z]+)*[0-9]{0,2} ) $ )
+          | % (?: \(\w*\)[sd]?$ | [sd]?$ | \w+%$ )"""
 )
 _CODE = re.compile(
     r"""(?x) [(){}\[\]] | -> | :: | ^[@&*!~] | /\*
@@ -33,6 +45,7 @@ _IDENTIFIER = re.compile(r"^[A-Za-z_][\w-]*$")
 _DIGIT = re.compile(r"[0-9]")
 _LETTER = re.compile(r"[^\W\d_]")
 _SYMBOL = re.compile(r"[!@#$%^&*+?~]")
+_UNLIKE_A_WORD = re.compile(r"[^\W\d_][0-9][^\W\d_]|[!@#$%^&*+~]")
 _HEXADECIMAL = re.compile(r"^[0-9a-fA-F]+$")
 _PARTS = re.compile(r"[-_./:]")
 _FEW_CHARACTERS = 4
@@ -46,39 +59,69 @@ def is_made_up(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    return bool(_PLACEHOLDER.search(value))
+    value = value[:_ENOUGH]
+    lower = value.lower()
+    return bool(
+        _PLACEHOLDER_MARK.search(lower)
+        or _PLACEHOLDER_FRAME.match(value)
+        or _VARIABLE.match(value)
+        or _is_placeholder_in_words(lower)
+    )
+
+
+def _is_placeholder_in_words(lower: str) -> bool:
+    """``your_api_key_123``, but not ``my_S3cret_Pw9``."""
+    words = _BETWEEN_WORDS.split(lower)
+    if _PLACEHOLDER_WORDS.isdisjoint(words) or _SYMBOL.search(lower.rstrip("!?")):
+        return False
+    return all(_PLAIN_WORD.fullmatch(word) for word in words)
 
 
 def is_random(value: str) -> bool:
     """No person chose it, and it does not only identify something."""
+    value = value[:_ENOUGH]
     if len(value) < 16 or _UUID.match(value) or _INTEGRITY.match(value):
         return False
     if _HEXADECIMAL.match(value):
         return _hexadecimal.calculate_shannon_entropy(value) > _hexadecimal.entropy_limit
-    return _base64.calculate_shannon_entropy(value) > 3.5 and _is_mixed(value, 8)
+    return _is_mixed(value, 8) and _base64.calculate_shannon_entropy(value) > 3.5
 
 
 def is_password(value: str, *, quoted: bool) -> bool:
     """A person chose it, and code would not mean a variable by it."""
-    if len(value) < 6 or not _could_be_real(value) or (_CODE.search(value) and not quoted):
+    value = value[:_ENOUGH]
+    digit = _DIGIT.search(value)
+    if len(value) < 6 or not (quoted or digit or _SYMBOL.search(value)):
         return False
-    if _IDENTIFIER.match(value) and _SECRETISH.search(value) and not (quoted and _DIGIT.search(value)):
+    if not quoted and (_CODE.search(value) or (digit and not value.isdigit() and not _LETTER.search(value))):
         return False
-    if _DIGIT.search(value):
-        return quoted or _LETTER.search(value) is not None or value.isdigit()
-    return quoted or _SYMBOL.search(value) is not None
+    return not (is_name_of_secret(value) and not (quoted and digit)) and _could_be_real(value)
+
+
+def is_phrase(value: str) -> bool:
+    """Several words and yet no sentence: a password with a space in it."""
+    words = value[:_ENOUGH].split()
+    return len(words) <= 5 and any(_UNLIKE_A_WORD.search(word) for word in words) and _could_be_real(value)
 
 
 def is_key(value: str) -> bool:
     """A machine issued it."""
-    if len(value) < 8 or _CODE.search(value) or _UUID.match(value):
-        return False
-    return _could_be_real(value) and _is_mixed(value, 6)
+    return not _UUID.match(value) and is_key_or_uuid(value)
+
+
+def is_key_or_uuid(value: str) -> bool:
+    value = value[:_ENOUGH]
+    return len(value) >= 8 and _is_mixed(value, 6) and not _CODE.search(value) and _could_be_real(value)
 
 
 def is_environment_value(value: str) -> bool:
     """The right side of ``NAME=``: whatever it is, it is meant."""
-    return len(value) >= 6 and _could_be_real(value) and not _CODE.search(value) and not value.isdigit()
+    value = value[:_ENOUGH]
+    return len(value) >= 6 and not value.isdigit() and not _CODE.search(value) and _could_be_real(value)
+
+
+def is_name_of_secret(value: str) -> bool:
+    return bool(_IDENTIFIER.match(value) and _SECRETISH.search(value))
 
 
 def _could_be_real(value: str) -> bool:
@@ -89,6 +132,8 @@ def _could_be_real(value: str) -> bool:
 
 def _is_mixed(value: str, length: int) -> bool:
     """Whether a part of it mixes digits and letters, unlike ``release-candidate-2024``."""
+    if not _DIGIT.search(value):
+        return False
     return any(
         len(part) >= length and _DIGIT.search(part) and _LETTER.search(part) for part in _PARTS.split(value)
     )
