@@ -174,3 +174,21 @@ async def test_a_run_stays_within_its_budget_though_questions_are_asked_in_halve
     assert 0 < run.tokens_sent <= 1_500
     assert run.cost_usd is not None
     assert run.cost_usd > 0
+
+
+async def test_of_a_question_that_is_too_dear_a_part_is_asked(
+    ada: Person, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [f"From now on never forget about the {each}." for each in SUBJECTS]
+    await ada.add(*(talk(str(number), each) for number, each in enumerate(said)))
+    model.otherwise = answering()
+    planned = await ada.services.extractor.estimate(Wanted(ada.id))
+    limit = planned.tokens_sent - 1
+    monkeypatch.setattr(ada.services.extractor._finder, "_run_tokens", limit)
+
+    first = await extract(ada)
+    second = await extract(ada)
+
+    assert 0 < first.run.candidates < planned.candidates == len(SUBJECTS)
+    assert first.run.tokens_sent <= limit
+    assert second.run.candidates == planned.candidates - first.run.candidates

@@ -19,8 +19,13 @@ _ENTRY = re.compile(
 )
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BARE_COMMAND = re.compile(r"/[\w:-]+\s*")
-# A block of text among others; most are inside the result of a tool.
-_TEXT_BESIDE = re.compile(rb'[}\]]\s?,\s?\{"type":\s?"text"|"content":\s?\[\{"type":\s?"text"')
+# Words of the user's before the result of a tool, or after it; most texts there are inside the result.
+_TEXT_BESIDE = (
+    b'"role":"user","content":[{"type":"text"',
+    b'},{"type":"text"',
+    b'"role": "user", "content": [{"type": "text"',
+    b'}, {"type": "text"',
+)
 _REASON = re.compile(
     r"the user said:\s*(.+?)(?:\n\nNote: The user's next message|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -31,7 +36,11 @@ _ACCEPTED_PLAN = "Implement the following plan:\n"
 
 def _wanted(line: bytes) -> bool:
     """Whether a line can hold a turn, found without decoding it. Most bytes are results of tools."""
-    if b'"tool_use_id"' in line and b"user said:" not in line and not _TEXT_BESIDE.search(line):
+    if (
+        b'"tool_use_id"' in line
+        and b"user said:" not in line
+        and not any(each in line for each in _TEXT_BESIDE)
+    ):
         return False
     # A line that is cut off is wanted too: it is to be reported.
     return _ENTRY.search(line) is not None or not line.rstrip().endswith(b"}")
