@@ -110,6 +110,7 @@ async def template(anyio_backend: str, home: Path) -> AsyncIterator[Database]:
             await asyncio.to_thread(fcntl.flock, turn, fcntl.LOCK_EX)
             await bring_up_to_date(database)
             await _stop_waiting_for_the_disk(database)
+            await _set_aside(database)
         yield database
 
 
@@ -119,6 +120,16 @@ async def _stop_waiting_for_the_disk(database: Database) -> None:
         for setting in ("fsync", "full_page_writes", "synchronous_commit"):
             await connection.execute(f"alter system set {setting} = off".encode())
         await connection.execute("select pg_reload_conf()")
+
+
+async def _set_aside(database: Database) -> None:
+    """A copy that nobody signs in to: whoever is in a database and wants in once more waits for those who
+    want to copy it, and they wait for them."""
+    maintenance = make_conninfo(database.admin, dbname="postgres")
+    async with await psycopg.AsyncConnection.connect(maintenance, autocommit=True) as connection:
+        found = await connection.execute("select from pg_database where datname = 'recollect_template'")
+        if not found.rowcount:
+            await _copy(connection, "recollect_template", of="recollect")
 
 
 @asynccontextmanager
@@ -132,9 +143,9 @@ async def copied(template: Database) -> AsyncIterator[str]:
         await connection.execute(f"drop database {name} with (force)".encode())
 
 
-async def _copy(connection: psycopg.AsyncConnection, name: str) -> None:
-    statement = f"create database {name} template recollect strategy file_copy".encode()
-    # Postgres waits five seconds for whoever is still at the template, and a busy machine may take longer.
+async def _copy(connection: psycopg.AsyncConnection, name: str, of: str = "recollect_template") -> None:
+    statement = f"create database {name} template {of} strategy file_copy".encode()
+    # Postgres waits five seconds for whoever is still there, and a busy machine may take longer.
     for _ in range(5):
         try:
             await connection.execute(statement)

@@ -35,7 +35,7 @@ class Outcome:
 
     @property
     def json(self) -> Any:
-        assert self.code == 0, self.err or self.out
+        assert self.code == 0, self.err.strip() or self.out
         return json.loads(self.out)
 
     @property
