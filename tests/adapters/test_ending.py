@@ -21,26 +21,13 @@ from recollect.adapters.background import Background
 from recollect.bootstrap import open_database, open_services
 from recollect.db.embedded.places import arrange
 from recollect.settings import Settings
+from tests.adapters.example import EXAMPLE
 from tests.conftest import SECRET
 from tests.db.embedding import IMPORTS, postmasters, remove
 from tests.rules.histories.conftest import person
 
 # One Postgres for all of them, in one process.
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("ending")]
-
-EXAMPLE = """
-import asyncio, json, sys
-from recollect.adapters.memory_processor import SharedMemoryProcessor
-
-async def main():
-    return await SharedMemoryProcessor().process_chat_history(
-        chat_history_id="session-1",
-        messages=[{"role": "user", "content": "From now on always indent with tabs."}],
-        user_id="USER",
-    )
-
-print(json.dumps(asyncio.run(main())))
-"""
 
 
 def _settings(home: Path) -> Settings:

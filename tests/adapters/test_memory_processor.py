@@ -11,24 +11,11 @@ from pathlib import Path
 import pytest
 
 from recollect.bootstrap import Services
+from tests.adapters.example import EXAMPLE
 from tests.conftest import SECRET
 from tests.rules.histories.conftest import person
 
 pytestmark = pytest.mark.anyio
-
-EXAMPLE = """
-import asyncio, json
-from recollect.adapters.memory_processor import SharedMemoryProcessor
-
-async def main():
-    return await SharedMemoryProcessor().process_chat_history(
-        chat_history_id="session-1",
-        messages=[{"role": "user", "content": "From now on always indent with tabs."}],
-        user_id="USER",
-    )
-
-print(json.dumps(asyncio.run(main())))
-"""
 
 
 async def test_a_backend_finds_rules_in_a_chat_of_its_own(

@@ -12,13 +12,21 @@ from recollect.engine.models import Addition, Entities, Message
 from recollect.llm.failures import ModelFailed
 from recollect.rules.learning.pipeline import propose
 from recollect.rules.material import Asked as Wanted
-from recollect.rules.models import NewPrompt, PromptChange
+from recollect.rules.models import NewPrompt, PromptChange, Rule, Status
 from tests.rules.answers import RULE, answering, lines, rule
 from tests.rules.conftest import BRANCH, ONCE, TABS, TABS_AGAIN, extract, rules, runs, talk
 from tests.rules.histories.conftest import Person, chat
 from tests.support.model_server import Asked, Behaviour, Fails, ModelServer, Says
 
 pytestmark = pytest.mark.anyio
+
+
+async def decided(ada: Person, model: ModelServer, status: Status) -> Rule:
+    """The first rule, which somebody has said yes or no to."""
+    await ada.add(talk("one", TABS))
+    model.otherwise = answering(rule())
+    [first] = (await extract(ada)).rules
+    return await ada.do(lambda tx: ada.services.rules.decide(tx, first.id, status))
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
@@ -165,10 +173,7 @@ async def test_without_a_model_the_transcript_is_not_obeyed_either() -> None:
 
 
 async def test_what_is_known_is_shown_and_repeated_or_contradicted(ada: Person, model: ModelServer) -> None:
-    await ada.add(talk("one", TABS))
-    model.otherwise = answering(rule())
-    [first] = (await extract(ada)).rules
-    await ada.do(lambda tx: ada.services.rules.decide(tx, first.id, "approved"))
+    first = await decided(ada, model, "approved")
     await ada.add(talk("two", TABS_AGAIN))
 
     again = await extract(ada)
@@ -209,10 +214,7 @@ async def test_a_rule_that_is_said_again_may_contradict_what_was_agreed_to_meanw
 async def test_what_speaks_against_a_rule_is_no_evidence_of_it_however_alike(
     ada: Person, model: ModelServer
 ) -> None:
-    await ada.add(talk("one", TABS))
-    model.otherwise = answering(rule())
-    [tabs] = (await extract(ada)).rules
-    await ada.do(lambda tx: ada.services.rules.decide(tx, tabs.id, "approved"))
+    tabs = await decided(ada, model, "approved")
     await ada.add(talk("two", "From now on always indent with tabs of two columns, never with wide ones."))
     narrow = "Always indent with tabs, never with wide ones."
     model.otherwise = answering(rule(narrow, contradicts=[1]))
@@ -225,10 +227,7 @@ async def test_what_speaks_against_a_rule_is_no_evidence_of_it_however_alike(
 async def test_what_was_rejected_is_rejected_wherever_the_same_words_are_said(
     ada: Person, model: ModelServer
 ) -> None:
-    await ada.add(talk("one", TABS))
-    model.otherwise = answering(rule())
-    [first] = (await extract(ada)).rules
-    await ada.do(lambda tx: ada.services.rules.decide(tx, first.id, "rejected"))
+    await decided(ada, model, "rejected")
     await ada.add(talk("two", f"{TABS} Thanks."))
     model.otherwise = answering(rule("Begin lines with tabulators, as indentation."))
 
@@ -238,10 +237,7 @@ async def test_what_was_rejected_is_rejected_wherever_the_same_words_are_said(
 async def test_a_rejected_rule_and_one_that_a_file_tells_are_not_proposed(
     ada: Person, model: ModelServer
 ) -> None:
-    await ada.add(talk("one", TABS))
-    model.otherwise = answering(rule())
-    [first] = (await extract(ada)).rules
-    await ada.do(lambda tx: ada.services.rules.decide(tx, first.id, "rejected"))
+    await decided(ada, model, "rejected")
     await ada.add(talk("two", TABS_AGAIN), talk("three", BRANCH))
     pull = rule("Never push to the main branch directly.", quote="Never push to the main branch directly")
     model.otherwise = answering(rule(), {**pull, "quotes": [{**pull["quotes"][0], "candidate": 2}]})

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from recollect.rules.masking.announcing import Announcement, is_secret
 from recollect.rules.masking.finding import MASK, Finding, Text
+from recollect.rules.masking.judgement import ENOUGH
 
 # What a person chooses, and what a machine issues.
 _CHOSEN = (
@@ -59,8 +60,6 @@ _UNSPACED_TAIL = _BARE_TAIL + b",;&|"
 _NEXT_VARIABLE = re.compile(rb"[&;,|][\w.-]{1,40}=")
 # Much longer than a secret that a name announces. A quotation mark further off closes something else.
 LONGEST_READ = 512
-# What is no secret does not say so further on, and hostile values are long.
-_ENOUGH = 100
 _LOOK_AHEAD = 40
 
 
@@ -96,11 +95,11 @@ def at(text: Text, start: int, before: int | None = None) -> Finding | None:
         is_flag=name.re is _FLAGGED,
         is_quoted=is_quoted,
     )
-    if not is_secret(announcement, data[begin : min(end, begin + _ENOUGH)].decode("utf-8", "replace")):
+    if not is_secret(announcement, data[begin : min(end, begin + ENOUGH)].decode("utf-8", "replace")):
         return None
     if _reaches_mask(data, begin, end):
         return None
-    if end == begin + _ENOUGH and not is_quoted and before is None and (rest := _BARE.match(data, end)):
+    if end == begin + ENOUGH and not is_quoted and before is None and (rest := _BARE.match(data, end)):
         end = rest.end()
     return Finding(begin, end, "passwd" if name["password"] else "key")
 
@@ -143,7 +142,7 @@ def _value(data: bytes, start: int, *, unspaced: bool) -> _Value:
         if closing:
             return _Value(start, closing.start(), is_quoted=True)
     unspaced = unspaced and not opening
-    last = start + _ENOUGH
+    last = start + ENOUGH
     found = (_UNSPACED_VALUE if unspaced else _BARE).match(data, start, last)
     if not found:
         return _Value(start, start, is_quoted=False)

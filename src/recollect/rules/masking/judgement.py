@@ -7,7 +7,7 @@ import re
 from detect_secrets.plugins.high_entropy_strings import Base64HighEntropyString, HexHighEntropyString
 
 # What is no secret does not say so further on, and hostile values are long.
-_ENOUGH = 100
+ENOUGH = 100
 # Whole words of the value, and only beside other words: in a random string they turn up by chance.
 _PLACEHOLDER_WORDS = {
     *("your", "my", "example", "sample", "dummy", "fake", "placeholder", "redacted", "removed", "hidden"),
@@ -59,7 +59,7 @@ def is_made_up(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    value = value[:_ENOUGH]
+    value = value[:ENOUGH]
     lower = value.lower()
     return bool(
         _PLACEHOLDER_MARK.search(lower)
@@ -79,7 +79,7 @@ def _is_placeholder_in_words(lower: str) -> bool:
 
 def is_random(value: str) -> bool:
     """No person chose it, and it does not only identify something."""
-    value = value[:_ENOUGH]
+    value = value[:ENOUGH]
     if len(value) < 16 or _UUID.match(value) or _INTEGRITY.match(value):
         return False
     if _HEXADECIMAL.match(value):
@@ -89,7 +89,7 @@ def is_random(value: str) -> bool:
 
 def is_password(value: str, *, quoted: bool) -> bool:
     """A person chose it, and code would not mean a variable by it."""
-    value = value[:_ENOUGH]
+    value = value[:ENOUGH]
     digit = _DIGIT.search(value)
     if len(value) < 6 or not (quoted or digit or _SYMBOL.search(value)):
         return False
@@ -100,7 +100,7 @@ def is_password(value: str, *, quoted: bool) -> bool:
 
 def is_phrase(value: str) -> bool:
     """Several words and yet no sentence: a password with a space in it."""
-    words = value[:_ENOUGH].split()
+    words = value[:ENOUGH].split()
     return len(words) <= 5 and any(_UNLIKE_A_WORD.search(word) for word in words) and _could_be_real(value)
 
 
@@ -110,13 +110,13 @@ def is_key(value: str) -> bool:
 
 
 def is_key_or_uuid(value: str) -> bool:
-    value = value[:_ENOUGH]
+    value = value[:ENOUGH]
     return len(value) >= 8 and _is_mixed(value, 6) and not _CODE.search(value) and _could_be_real(value)
 
 
 def is_environment_value(value: str) -> bool:
     """The right side of ``NAME=``: whatever it is, it is meant."""
-    value = value[:_ENOUGH]
+    value = value[:ENOUGH]
     return len(value) >= 6 and not value.isdigit() and not _CODE.search(value) and _could_be_real(value)
 
 
