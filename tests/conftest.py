@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 import httpx
 import psycopg
 import pytest
+import structlog
 from httpx._transports import default as transports
 from psycopg.conninfo import make_conninfo
 
@@ -39,6 +40,9 @@ from recollect.settings import Settings
 HOME = "RECOLLECT_TEST_HOME"
 MEMORY = Path("/dev/shm")
 ROOM = 4 * 2**30
+
+# What is a guest in a process says less, from then on. This process has its own plans: tests read every line.
+structlog.configure()
 
 # A client takes 30 ms to read the certificates of the world's authorities; there are thousands of clients.
 vars(transports)["create_ssl_context"] = cache(vars(transports)["create_ssl_context"])
