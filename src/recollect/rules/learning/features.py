@@ -28,6 +28,7 @@ _PLACES = re.compile(
     r"|(?<!\w)@?[\w-]+(?<!\bnode)(?<!\bnext)(?<!\bvue)(?<!\bnuxt)(?<!\bthree)\."
     r"(?:py|ipynb|[jt]sx?|mjs|java|go|rs|rb|php|cs|cpp|css|scss|html?|vue|svelte|dart|kt|swift|sql|sh|csv|xml)\b"
 )
+_SIGN_OF_A_PLACE = re.compile(r"[/\\]|\.\w")
 # So many lines are a document, whoever put it there.
 _LINES_OF_A_DOCUMENT = 15
 _FENCE = "```"
@@ -77,7 +78,7 @@ def listen(turn: Turn, before: str = "") -> list[Heard]:
         if spoken.is_nod(clause):
             continue
         cues = spoken.cues_in(clause)
-        wish = _PLACES.sub(" ", spoken.drop.sub("", clause.plain))
+        wish = _without_places(spoken.drop.sub("", clause.plain))
         terms = frozenset(terms_of(wish))
         features = _features(clause, cues, len(terms), turn)
         chores = frozenset[str]() if cues.isdisjoint(_WANTS) else chores_in(wish)
@@ -85,6 +86,11 @@ def listen(turn: Turn, before: str = "") -> list[Heard]:
             features["pasted"] = 1.0
         heard.append(Heard(clause, language, cues, terms, features, chores))
     return heard
+
+
+def _without_places(plain: str) -> str:
+    # Most clauses name none, and the pattern is slow to say so.
+    return _PLACES.sub(" ", plain) if _SIGN_OF_A_PLACE.search(plain) else plain
 
 
 def _features(clause: Clause, cues: frozenset[str], terms: int, turn: Turn) -> dict[str, float]:
