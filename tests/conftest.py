@@ -21,6 +21,8 @@ import psycopg
 import pytest
 import structlog
 from httpx._transports import default as transports
+from hypothesis import HealthCheck
+from hypothesis import settings as property_tests
 from psycopg.conninfo import make_conninfo
 
 from recollect.access import store
@@ -40,6 +42,16 @@ from recollect.settings import Settings
 HOME = "RECOLLECT_TEST_HOME"
 MEMORY = Path("/dev/shm")
 ROOM = 4 * 2**30
+
+# A machine with much else to do is no fault of the code's; and it is not to be luck what lands, while whoever
+# runs the tests by hand may find something new.
+property_tests.register_profile(
+    "recollect",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+property_tests.load_profile("recollect")
 
 # What is a guest in a process says less, from then on. This process has its own plans: tests read every line.
 structlog.configure()

@@ -79,7 +79,7 @@ class Site:
             yield worker
             if process.poll() is None:
                 process.terminate()
-                assert await asyncio.to_thread(process.wait, 20) == 0, worker.log
+                assert await asyncio.to_thread(process.wait, 60) == 0, worker.log
         finally:
             worker.kill()
 
@@ -127,6 +127,7 @@ class BlockedQueue:
     def waiting(self) -> int:
         row = self._connection.execute(
             "select count(*)::int from pg_locks where relation = 'jobs.runs'::regclass and not granted"
+            " and database = (select oid from pg_database where datname = current_database())"
         ).fetchone()
         assert row is not None
         return row[0]

@@ -36,7 +36,7 @@ def settings(home: Path, database_url: str) -> Settings:
     return make_settings(home, database_url, webhooks_allow_private=True)
 
 
-@pytest.mark.timeout(1_000)
+@pytest.mark.timeout(3_000)
 async def test_schemathesis_finds_nothing(ana: Person, address: str, tmp_path: Path) -> None:
     configuration = tmp_path / "schemathesis.toml"
     configuration.write_text(CONFIGURATION.format(user_id=ana.id))

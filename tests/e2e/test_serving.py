@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +16,8 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+
+from tests.api.serving import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -53,9 +54,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def _serving(home: Path) -> AsyncIterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "recollect", "serve", "--port", str(port),
         env=_environment(home), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
@@ -98,7 +97,7 @@ def _postgres_of(home: Path) -> list[int]:
 
 
 async def _gone(home: Path) -> bool:
-    for _ in range(200):
+    for _ in range(1_200):
         if not _postgres_of(home):
             return True
         await asyncio.sleep(0.05)

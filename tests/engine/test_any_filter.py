@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -166,7 +166,7 @@ filters = st.recursive(
 )
 
 
-@hypothesis_settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@hypothesis_settings(max_examples=500)
 @given(memories, filters)
 @example({**MEMORY, "metadata": {"k": ['") || exists($)']}}, {"k": {"icontains": '") || EXISTS($)'}})
 def test_postgres_judges_as_the_language_says(judge: Judge, memory: dict[str, Any], wanted: Any) -> None:
@@ -188,7 +188,7 @@ anything = st.recursive(
 )
 
 
-@hypothesis_settings(max_examples=300, deadline=None)
+@hypothesis_settings(max_examples=300)
 @given(anything)
 def test_whatever_is_given_is_compiled_or_refused(judge: Judge, wanted: Any) -> None:
     try:

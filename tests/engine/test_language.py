@@ -64,6 +64,11 @@ def test_a_question_of_a_thousand_words_asks_for_so_many_terms_only() -> None:
     assert len(query_terms(" ".join(f"word{number}" for number in range(1_000)))) == MAX_TERMS
 
 
+def test_what_says_nothing_in_the_language_of_a_question_is_asked_for_if_nothing_else_is_stored() -> None:
+    # "e" and "o" are common in Portuguese, "s" in English, and the three tell no language.
+    assert set(terms_of("e o s")) & {form for forms in query_terms("e o s") for form in forms}
+
+
 @given(st.text(max_size=300))
 def test_every_text_has_terms_that_find_it(text: str) -> None:
     stored = terms_of(text)

@@ -7,14 +7,10 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from recollect.profile.patch import InvalidPatch, PatchFailed, apply
 from recollect.profile.pointer import parse, written
-
-# A machine with much else to do is no fault of the code's.
-unhurried = settings(deadline=None)
 
 KEYS = ["", "a", "b", "0", "1", "01", "-", "~", "/", "~1", "~0", "é", "\ufb33", "\U0001f600", 'q"\\', "\n"]
 NUMBERS = [0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63), 0.0, -0.0, 1.0, -1.0, 0.1, 1e-5, 1.5e-7, 5e-324]

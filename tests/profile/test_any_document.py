@@ -7,7 +7,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -126,7 +126,7 @@ documents = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(documents, activities)
 def test_the_result_fits_the_schema_and_the_document_given_is_left_alone(
     document: Document, told: list[Activity]
@@ -138,7 +138,7 @@ def test_the_result_fits_the_schema_and_the_document_given_is_left_alone(
     json.dumps(derived).encode()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(documents, activities)
 def test_what_is_not_derived_stays(document: Document, told: list[Activity]) -> None:
     derived = derive(document, told, NOW)
@@ -151,7 +151,7 @@ def test_what_is_not_derived_stays(document: Document, told: list[Activity]) -> 
         assert after["goals"][: len(before["goals"])] == before["goals"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(documents, activities, st.randoms())
 def test_the_order_in_which_activities_arrive_makes_no_difference(
     document: Document, told: list[Activity], random: Any
@@ -161,14 +161,14 @@ def test_the_order_in_which_activities_arrive_makes_no_difference(
     assert derive(document, shuffled, NOW) == derive(document, told, NOW)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(documents, activities)
 def test_a_second_run_without_news_changes_nothing(document: Document, told: list[Activity]) -> None:
     once = derive(document, told, NOW)
     assert derive(once, [], NOW) == once
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(activities)
 def test_an_empty_document_is_as_good(told: list[Activity]) -> None:
     bare: Document = {"parts": {"p0": {}}, "summary": None, "triggers_and_goals": None, "goals": None}

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from recollect.db.database import Database
 from recollect.profile.canonical import canonical, checksum, same, stored
-from tests.profile.documents import LARGE, NUMBERS, documents, edits, unhurried
+from tests.profile.documents import LARGE, NUMBERS, documents, edits
 
 ThroughJsonb = Callable[[Any], Any]
 
@@ -73,7 +73,6 @@ def test_keys_are_sorted_by_their_utf_16_units() -> None:
     assert list(json.loads(canonical({"deep": [dict.fromkeys(keys)]}))["deep"][0]) == in_order
 
 
-@unhurried
 @given(documents)
 def test_it_is_rfc_8785_but_for_whole_floats_and_large_integers(document: Any) -> None:
     exact = _without_exceptions(document)
@@ -94,14 +93,12 @@ def _without_exceptions(value: Any) -> Any:
     return value
 
 
-@unhurried
 @given(documents)
 def test_what_is_read_back_from_the_text_has_the_same_text(document: Any) -> None:
     for read in (json.loads, from_json):
         assert canonical(read(canonical(document))) == canonical(document)
 
 
-@unhurried
 @given(edits())
 def test_two_documents_are_the_same_exactly_if_their_texts_are(pair: tuple[Any, Any]) -> None:
     one, other = pair
@@ -129,7 +126,7 @@ def test_postgres_gives_a_number_back_as_it_was(through_jsonb: ThroughJsonb, num
     assert (type(read), read) == (type(number), number)
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=200)
 @given(documents)
 def test_postgres_gives_a_document_back_with_the_same_text(
     through_jsonb: ThroughJsonb, document: Any

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from recollect.profile import diffing
 from recollect.profile.canonical import canonical
 from recollect.profile.patch import MAX_OPERATIONS, apply, diff, replay
-from tests.profile.documents import documents, edits, unhurried
+from tests.profile.documents import documents, edits
 
 GOALS = [{"goal": f"goal {n}", "since": n, "parts": ["a", "b"]} for n in range(8)]
 
@@ -25,7 +25,7 @@ def leads_to(before: Any, after: Any) -> list[dict[str, Any]]:
     return patch
 
 
-@hypothesis_settings(max_examples=250, deadline=None)
+@hypothesis_settings(max_examples=250)
 @given(edits())
 def test_the_patch_leads_from_one_document_to_the_other(pair: tuple[Any, Any]) -> None:
     before, after = pair
@@ -39,7 +39,6 @@ def test_the_patch_leads_from_one_document_to_the_other(pair: tuple[Any, Any]) -
     assert canonical(list(pair)) == canonical(list(given_pair))
 
 
-@unhurried
 @given(edits())
 def test_another_implementation_reads_the_patch_alike(pair: tuple[Any, Any]) -> None:
     before, after = pair
@@ -47,7 +46,7 @@ def test_another_implementation_reads_the_patch_alike(pair: tuple[Any, Any]) -> 
     assert canonical(jsonpatch.apply_patch(before, diff(before, after))) == canonical(after)
 
 
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=150)
 @given(edits())
 def test_the_patch_is_right_however_coarsely_lists_are_compared(pair: tuple[Any, Any]) -> None:
     before, after = pair
@@ -58,7 +57,6 @@ def test_the_patch_is_right_however_coarsely_lists_are_compared(pair: tuple[Any,
         assert canonical(apply(before, diff(before, after))) == canonical(after)
 
 
-@unhurried
 @given(documents)
 def test_between_equal_documents_there_is_nothing(document: Any) -> None:
     assert diff(document, copy.deepcopy(document)) == []

@@ -96,7 +96,7 @@ def test_what_is_touched_is_told_in_terms_of_the_document() -> None:
     assert found.shifted == {("l",): 2}
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=200)
 @given(documents, documents, st.randoms(use_true_random=False), documents)
 def test_patches_that_do_not_clash_give_the_same_in_either_order(
     one: Any, other: Any, chance: Random, new: Any

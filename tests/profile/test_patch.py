@@ -25,7 +25,7 @@ from recollect.profile.patch import (
     operations,
     replay,
 )
-from tests.profile.documents import documents, edits, patch_for, unhurried
+from tests.profile.documents import documents, edits, patch_for
 
 
 def add(path: str, value: Any) -> dict[str, Any]:
@@ -246,7 +246,6 @@ def test_what_is_no_json_is_refused(value: Any) -> None:
         apply({}, [add("/n", value)])
 
 
-@unhurried
 @given(documents, st.randoms(use_true_random=False), documents)
 def test_neither_document_nor_patch_is_changed_nor_is_an_earlier_result(
     document: Any, chance: Random, new: Any
@@ -262,7 +261,6 @@ def test_neither_document_nor_patch_is_changed_nor_is_an_earlier_result(
     assert canonical(result) == text
 
 
-@unhurried
 @given(documents, st.randoms(use_true_random=False), documents)
 def test_another_implementation_comes_to_the_same_result(document: Any, chance: Random, new: Any) -> None:
     patch = patch_for(document, chance, new)
@@ -270,7 +268,6 @@ def test_another_implementation_comes_to_the_same_result(document: Any, chance: 
     assert canonical(apply(document, patch)) == canonical(jsonpatch.apply_patch(document, patch))
 
 
-@unhurried
 @given(documents, st.randoms(use_true_random=False), documents)
 def test_the_size_is_known_at_every_step(document: Any, chance: Random, new: Any) -> None:
     draft = Draft(document, watched=True)
@@ -352,7 +349,6 @@ def test_a_document_is_nested_no_deeper_than_may_be_sent() -> None:
             apply(deepest, deeper)
 
 
-@unhurried
 @given(edits())
 def test_a_history_is_replayed_in_one_go(pair: tuple[Any, Any]) -> None:
     before, after = pair

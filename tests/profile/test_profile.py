@@ -283,7 +283,11 @@ async def test_who_comes_second_waits_and_adds_to_what_the_first_has_written(
     async with ana.services.tenancy.acting_as(ana.caller) as tx:
         await ana.services.profile.save_new_snapshot(tx, ana.id, [put("/summary", "first")])
         second = asyncio.create_task(ana.edit(put("/safety_notes", "second")))
-        await until(lambda: superuser("select 1 from pg_locks where not granted"))
+        waiting = (
+            "select 1 from pg_locks join pg_stat_activity using (pid)"
+            " where not granted and datname = current_database()"
+        )
+        await until(lambda: superuser(waiting))
     saved = await second
     assert (saved.version, saved.document["summary"]) == (2, "first")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from recollect.profile.patch import PatchFailed, diff
 from recollect.profile.readable import Change, changes, readable
-from tests.profile.documents import documents, edits, patch_for, unhurried
+from tests.profile.documents import documents, edits, patch_for
 from tests.profile.test_patch import add, copied, is_, move, remove, replace
 
 BEFORE = {"summary": "a", "parts": {}, "goals": [1, 2, 3], "a b": {"0": 1}}
@@ -74,7 +74,6 @@ def test_a_patch_for_another_document_fails() -> None:
         readable([remove("/goals/7")], BEFORE)
 
 
-@unhurried
 @given(edits())
 def test_every_change_has_its_line(pair: tuple[Any, Any]) -> None:
     patch = diff(*pair)
@@ -82,7 +81,6 @@ def test_every_change_has_its_line(pair: tuple[Any, Any]) -> None:
     assert len(readable(patch, pair[0])) == len(patch)
 
 
-@unhurried
 @given(documents, st.randoms(use_true_random=False), documents)
 def test_every_patch_can_be_read(document: Any, chance: Any, new: Any) -> None:
     patch = patch_for(document, chance, new)

@@ -15,6 +15,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as NotConnected
 
+from recollect.redis import link
 from tests.api.serving import free_port
 
 BINARY = shutil.which("redis-server") or shutil.which("valkey-server")
@@ -78,7 +79,13 @@ class RedisServer:
 async def running_redis() -> AsyncIterator[RedisServer]:
     if BINARY is None:
         pytest.skip("there is no redis-server here; on Debian: apt install redis-server")
-    with tempfile.TemporaryDirectory(prefix="recollect-redis-") as folder:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="recollect-redis-") as folder,
+    ):
+        # A Redis on a busy machine is not away.
+        patch.setattr(link, "STEP_SECONDS", 2.0)
+        patch.setattr(link, "CALL_SECONDS", 4.0)
         server = RedisServer(Path(folder))
         try:
             await server.start()

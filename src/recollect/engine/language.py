@@ -122,7 +122,11 @@ def query_terms(text: str) -> list[tuple[str, ...]]:
     words = words_of(text)
     languages = languages_of(words)
     common_in = languages if len(languages) < len(_COMMON_WORDS) else ()
-    forms = (_forms_of(word, languages) for word in dict.fromkeys(_telling(words, common_in)))
+    asked = _telling(words, common_in)
+    # What is stored in the default language has none of its common words; it may have the others.
+    if _common_in((DEFAULT,)).issuperset(asked):
+        asked = words
+    forms = (_forms_of(word, languages) for word in dict.fromkeys(asked))
     return list(islice(dict.fromkeys(forms), MAX_TERMS))
 
 

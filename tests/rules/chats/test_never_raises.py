@@ -90,7 +90,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
 def test_a_value_of_another_type_anywhere(name: str, tmp_path: Path, data: st.DataObject) -> None:
     value = json.loads(json.dumps(SAMPLES[name]))
@@ -103,7 +103,7 @@ def test_a_value_of_another_type_anywhere(name: str, tmp_path: Path, data: st.Da
 
 
 @pytest.mark.parametrize("name", [*SAMPLES, "specstory", "aider", "cursor"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
 def test_bytes_that_are_cut_out_put_in_or_changed(name: str, tmp_path: Path, data: st.DataObject) -> None:
     if name in SAMPLES:
