@@ -79,7 +79,7 @@ class Site:
             yield worker
             if process.poll() is None:
                 process.terminate()
-                assert await asyncio.to_thread(process.wait, 60) == 0, worker.log
+                assert await asyncio.to_thread(process.wait, 20) == 0, worker.log
         finally:
             worker.kill()
 

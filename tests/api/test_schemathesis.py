@@ -36,7 +36,7 @@ def settings(home: Path, database_url: str) -> Settings:
     return make_settings(home, database_url, webhooks_allow_private=True)
 
 
-@pytest.mark.timeout(3_000)
+@pytest.mark.timeout(1_000)
 async def test_schemathesis_finds_nothing(ana: Person, address: str, tmp_path: Path) -> None:
     configuration = tmp_path / "schemathesis.toml"
     configuration.write_text(CONFIGURATION.format(user_id=ana.id))
@@ -51,7 +51,7 @@ async def test_schemathesis_finds_nothing(ana: Person, address: str, tmp_path: P
         # A stream that never ends; tests/events/test_live.py listens to it.
         *("--exclude-path", "/api/events"),
         # One worker: with two, Hypothesis at times trips over its own cache of source lines.
-        *("--workers", "1", "--request-timeout", "60", "--continue-on-failure", "--warnings", "off"),
+        *("--workers", "1", "--request-timeout", "10", "--continue-on-failure", "--warnings", "off"),
         cwd=tmp_path,
         env={**os.environ, "SCHEMATHESIS_HOOKS": "tests.api.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
         stdout=asyncio.subprocess.PIPE,

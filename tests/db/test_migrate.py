@@ -67,7 +67,7 @@ async def state(conninfo: str, directory: Path | None = None) -> m.Status:
 
 
 async def until_sleeping(superuser: str) -> int:
-    for _ in range(1_500):
+    for _ in range(200):
         rows = await ask(
             superuser,
             "select pid from pg_stat_activity where wait_event = 'PgSleep' and usename = 'owner'",

@@ -97,7 +97,7 @@ def _postgres_of(home: Path) -> list[int]:
 
 
 async def _gone(home: Path) -> bool:
-    for _ in range(1_200):
+    for _ in range(200):
         if not _postgres_of(home):
             return True
         await asyncio.sleep(0.05)

@@ -105,7 +105,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-async def eventually(happened: Callable[[], bool], within: float = 60) -> None:
+async def eventually(happened: Callable[[], bool], within: float = 10) -> None:
     deadline = time.monotonic() + within
     while not happened():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -152,7 +152,7 @@ async def connected(
         yield connection
 
 
-async def rows(server: EmbeddedPostgres, within: float = 60) -> set[int]:
+async def rows(server: EmbeddedPostgres, within: float = 15) -> set[int]:
     """What is stored; asked again while the server is coming back."""
     deadline = time.monotonic() + within
     while True:
@@ -228,7 +228,7 @@ async def test_an_orphaned_postmaster_is_ended_by_the_next_keeper(places: Places
     try:
         await eventually((places.socket_dir / ".s.PGSQL.5432").exists)
         async with running(home_of(places), password=PASSWORD):
-            assert await asyncio.to_thread(orphan.wait, 60) == 0, "a fast shutdown"
+            assert await asyncio.to_thread(orphan.wait, 10) == 0, "a fast shutdown"
             assert keeper_and_postmaster(places)[1] != orphan.pid
     finally:
         orphan.kill()

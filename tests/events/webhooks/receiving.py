@@ -51,6 +51,7 @@ class Receiver:
     answers: list[Answer] = field(default_factory=lambda: [OK])
     received: list[Received] = field(default_factory=list)
     connections: int = 0
+    open: set[asyncio.StreamWriter] = field(default_factory=set)
     news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
@@ -64,6 +65,7 @@ class Receiver:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.open.add(writer)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             request, *lines = head.strip().split("\r\n")
@@ -78,6 +80,7 @@ class Receiver:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
+            self.open.discard(writer)
             writer.close()
 
 
@@ -94,3 +97,6 @@ async def receiving(
         yield receiver
     finally:
         server.close()
+        # Whoever never answers goes on after its test, but holds no socket.
+        for writer in receiver.open:
+            writer.transport.abort()
