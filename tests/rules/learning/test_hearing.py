@@ -117,6 +117,7 @@ def test_a_demand_is_not_taken_for_a_question(said: str) -> None:
         ("review", "Open a draft PR when it is done"),
         ("plan", "Check off what is done in the plan"),
         ("verify", "Please verify that it still works"),
+        ("verify", "Hãy kiểm tra lại kết quả"),
     ],
 )
 def test_a_chore_is_known_by_what_it_is_about(chore: str, said: str) -> None:
@@ -131,6 +132,9 @@ def test_a_chore_is_known_by_what_it_is_about(chore: str, said: str) -> None:
         "What is in the changelog?",
         "Add a column for the test server's name.",
         "rename @tests/docs/commit/review/plan.py",
+        "rename plan.py",
+        r"rename docs\plan\main",
+        "rename the column of airplanes",
     ],
 )
 def test_who_only_speaks_of_a_chore_does_not_ask_for_it(said: str) -> None:
